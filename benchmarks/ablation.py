@@ -2,7 +2,7 @@
 
     python benchmarks/ablation.py                                       # all switches, an hour
     python benchmarks/ablation.py --splits 2 --epsilon 1 4 whitening shrinkage+momentum
-    python benchmarks/ablation.py --kind regression MGR.aim=0.6 estimator.radius=4
+    python benchmarks/ablation.py --kind regression MGR.initial_distance=0.6 estimator.radius=4
 
 Every row is the default without a switch, or with another value: mean change of the held-out
 worst-group loss on the choosing half, its standard error over tasks, and tasks that are clearly
@@ -61,9 +61,9 @@ SWITCHES: dict[str, dict[str, Any] | Callable[[], Any]] = {
     "shrinkage": of_loss(shrinks=False),
     "rates that follow risks": constant(mgr, "ASSUMED_STEPS", 1e9),
     "share of the game": of_loss(directions=1e6),
-    "largest lead": constant(mgr, "LARGEST_LEAD", math.inf),
+    "largest lead": constant(mgr, "MAX_LEAD", math.inf),
     "scale of rows": constant(centring, "SHORTEST", 1.0),
-    "ceiling by the level": of_loss(ceiling_of_level=math.inf),
+    "clip by the level": of_loss(clip_of_level=math.inf),
     "fewer passes": {"max_passes": 40},
     "more passes": {"max_passes": 150},
 }

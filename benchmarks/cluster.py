@@ -39,7 +39,7 @@ def make_block(seed, n_records, n_columns, n_groups):
 def timed_sums(block, weights):
     """Return a block's sums and the processor time they took."""
     start = time.thread_time()
-    losses, slopes = block.sums(weights[None, :-1], weights[-1:], ceiling=1.0)
+    losses, slopes = block.sums(weights[None, :-1], weights[-1:], loss_clip=1.0)
     return losses, slopes, np.array([time.thread_time() - start])
 
 

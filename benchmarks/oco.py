@@ -144,7 +144,7 @@ def defaults() -> None:
     """Print the excess for other values of the parameters, one at a time."""
     trials: list[dict[str, Any]] = [
         {},
-        *({"aim": value} for value in (0.2, 0.3, 0.6)),
+        *({"initial_distance": value} for value in (0.2, 0.3, 0.6)),
         *({"averaging": value} for value in (0.0, 1.0, 4.0)),
         *({"max_rounds": value} for value in (64, 128, 1024)),
         *({"noise": value} for value in ("tree", "independent")),

@@ -41,7 +41,7 @@ def average() -> None:
 def defaults() -> None:
     """Print the excess average risk for other values of the parameters, one at a time."""
     trials: list[dict[str, Any]] = [
-        *({"aim": value} for value in (0.2, 0.3, 0.6)),
+        *({"initial_distance": value} for value in (0.2, 0.3, 0.6)),
         *({"power": value} for value in (0.5, 2.0, 3.0)),
         *({"max_rounds": value} for value in (30, 1024)),
         *({"noise": value} for value in ("tree", "independent")),

@@ -53,7 +53,7 @@ def data() -> None:
             row(f"ε = {epsilon:g}", ("planned", "paper", "its true ε", "steps"), 20)
             for kind in SOLVERS:
                 told = {"grouped": kind is not OnlineToBatch, "epsilon": epsilon, **SHARED}
-                solvers = kind(aim=1.0), kind(schedule="paper")
+                solvers = kind(initial_distance=1.0), kind(schedule="paper")
                 optimum = least[told["grouped"]]
                 cells = [
                     cell(excess_of_fits(table, N_SEEDS, optimum=optimum, solver=solver, **told))

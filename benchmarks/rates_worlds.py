@@ -44,27 +44,27 @@ class CountedRisks(GroupRisks):
         self,
         weights: FloatArray,
         *,
-        ceiling: float,
+        loss_clip: float,
         gradients: bool = True,
         center: float = 0.0,
     ) -> tuple[FloatArray, FloatArray]:
         """Return sums of losses relative to a centre, and of gradients."""
-        losses, slopes = self.risks_and_gradients(weights, ceiling=ceiling)
+        losses, slopes = self.risks_and_gradients(weights, loss_clip=loss_clip)
         sizes = np.asarray(self.group_sizes, dtype=float)
         return sizes * (losses - center), sizes[:, None] * slopes
 
-    def risks(self, weights: FloatArray, *, ceiling: float = np.inf) -> FloatArray:
+    def risks(self, weights: FloatArray, *, loss_clip: float = np.inf) -> FloatArray:
         """Return the mean loss of each group."""
-        return self.risks_and_gradients(weights, ceiling=ceiling)[0]
+        return self.risks_and_gradients(weights, loss_clip=loss_clip)[0]
 
     def risks_and_gradients(
-        self, weights: FloatArray, *, ceiling: float = np.inf
+        self, weights: FloatArray, *, loss_clip: float = np.inf
     ) -> tuple[FloatArray, FloatArray]:
         """Return each group's mean loss and its gradient."""
         self.n_passes += 1
         rows, targets = self.records.rows, self.records.targets
         values, slopes = self.loss.value_and_derivative(rows @ weights, targets)
-        values = np.minimum(values, ceiling)
+        values = np.minimum(values, loss_clip)
         shares = self._shares
         return self._by_group(shares * values), self._by_group((shares * slopes)[:, None] * rows)
 

@@ -37,7 +37,7 @@ def expected(name: str, epsilon: float) -> float:
         plan = model.set_params(group_labels=None).plan(
             group_sizes=np.rint(held_out.TRAIN_SHARE * sizes).astype(int).tolist(), **facts
         )
-    losses = np.where(plan.problem.is_heard, loss_of_privacy(plan), 0.1)
+    losses = np.where(plan.problem.is_active, loss_of_privacy(plan), 0.1)
     return float(losses.max()) * (losses.max() >= 0.1)
 
 

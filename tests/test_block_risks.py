@@ -42,7 +42,7 @@ def answers(risks, weights, *, exact):
     if not exact:
         centred = risks.with_loss(BinaryLogLoss()) if risks.loss.n_outputs == 1 else risks
         found = [
-            risks.risks(weights, ceiling=0.8),
+            risks.risks(weights, loss_clip=0.8),
             *risks.risks_and_gradients(weights),
             risks.over(np.full(risks.n_groups, 7.0), loss_center=0.3).risks(weights),
             centred.hessian(weights, some),
@@ -55,9 +55,9 @@ def answers(risks, weights, *, exact):
         return found
     sample = PoissonSample(0.4, bytes(32))
     found = [
-        *risks.sums(weights, ceiling=0.8, center=2.0**-4),
-        risks.sums(weights, ceiling=0.8, gradients=False)[0],
-        *risks.sampled_sums(weights, sample, ceiling=0.8, center=2.0**-3),
+        *risks.sums(weights, loss_clip=0.8, center=2.0**-4),
+        risks.sums(weights, loss_clip=0.8, gradients=False)[0],
+        *risks.sampled_sums(weights, sample, loss_clip=0.8, center=2.0**-3),
         risks.row_sum(),
         np.array(risks.spread(np.full(3, 0.1))),
         np.array(risks.spread(np.full(3, 0.1), whitening=WHITE)),
@@ -166,15 +166,15 @@ def test_no_border_changes_a_bit_of_what_is_released(
         center = np.full(n_features, 0.5 / n_features)
         sample = PoissonSample(0.4, bytes(range(32)))
         found = [
-            *risks.sums(weights, ceiling=3.0),
-            *risks.sampled_sums(weights, sample, ceiling=3.0, center=0.25),
+            *risks.sums(weights, loss_clip=3.0),
+            *risks.sampled_sums(weights, sample, loss_clip=3.0, center=0.25),
             risks.row_sum(),
             np.array(risks.spread(center)),
         ]
         if loss.has_ends:
             for white in (None, np.linspace(0.5, 2.0, n_features), _white(n_features)):
                 view = risks.centred(center, constant=0.25, clip=0.3, whitening=white)
-                found += view.sums(weights, ceiling=3.0)
+                found += view.sums(weights, loss_clip=3.0)
         if loss.n_outputs == 1:
             found.append(risks.residual_moments(weights, **MOMENTS))
         return found

@@ -96,8 +96,16 @@ def test_no_default_is_left_out():
 @pytest.mark.parametrize(
     ("row", "differs", "cannot"),
     [
-        ("| `MGR.aim` | 0.3 | why | `benchmarks/ablation.py MGR.aim=0.6` |", False, False),
-        ("| `MGR.aim` | 0.31 | why | `benchmarks/ablation.py MGR.aim=0.6` |", True, False),
+        (
+            "| `MGR.initial_distance` | 0.3 | why | `benchmarks/ablation.py MGR.averaging=1` |",
+            False,
+            False,
+        ),
+        (
+            "| `MGR.initial_distance` | 0.31 | why | `benchmarks/ablation.py MGR.averaging=1` |",
+            True,
+            False,
+        ),
         ("| `MGR.risk_share` | planned | why | `benchmarks/none.py` |", False, True),
     ],
 )

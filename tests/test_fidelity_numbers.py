@@ -146,7 +146,7 @@ def noises_of_a_wrong_choice():
     problem, n_steps = plan.problem, plan.schedule.averaged
     gradient, risks = plan.releases
     sigma = gradient.noise_multiplier * plan.schedule.gradient_diameter / 300
-    tau = risks.noise_multiplier * plan.schedule.feedback_range / 300
+    tau = risks.noise_multiplier * plan.schedule.loss_sensitivity / 300
     regret = math.sqrt((problem.lipschitz**2 + 10 * sigma**2) / n_steps) * problem.diameter
     largest = 8.0 * tau * math.log(2 * 300 * n_steps / 2)
     return (plan.predicted_excess - regret) / largest
@@ -231,7 +231,7 @@ def _room_of_a_sampled_game():
     room = 2.0 * schedule.feedback_multiplier * math.log(schedule.n_rounds)
     return (
         math.isclose(schedule.feedback_bound, loss_range * (1.0 + room), rel_tol=1e-9)
-        and game._groups.ceiling == 2.0 * schedule.feedback_bound
+        and game._groups.loss_clip == 2.0 * schedule.feedback_bound
     )
 
 

@@ -50,9 +50,9 @@ def test_a_table_of_counts_is_its_records(rates):
     weights = np.random.default_rng(1).normal(size=4)
     assert table.group_sizes == rows.group_sizes == (200, 200, 200)
     assert table.n_weights == rows.n_weights
-    for ceiling in (np.inf, 0.5):
+    for loss_clip in (np.inf, 0.5):
         found, exact = (
-            np.column_stack(each.risks_and_gradients(weights, ceiling=ceiling))
+            np.column_stack(each.risks_and_gradients(weights, loss_clip=loss_clip))
             for each in (table, rows)
         )
         np.testing.assert_allclose(found, exact, rtol=1e-12)

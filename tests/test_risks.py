@@ -53,17 +53,17 @@ def test_weights_are_one_output_after_the_other():
     np.testing.assert_allclose(risks.risks(matrix.ravel()), [values.mean()], rtol=1e-13)
 
 
-@pytest.mark.parametrize("ceiling", [0.3, 0.8, 100.0])
-def test_ceiling_caps_each_record_not_the_mean(loss, ceiling):
+@pytest.mark.parametrize("loss_clip", [0.3, 0.8, 100.0])
+def test_ceiling_caps_each_record_not_the_mean(loss, loss_clip):
     risks = make_risks(loss, (30, 11, 1))
     weights = np.random.default_rng(3).normal(size=risks.n_weights)
-    capped, gradients, _ = naive(risks, weights, ceiling)
-    np.testing.assert_allclose(risks.risks(weights, ceiling=ceiling), capped, rtol=1e-12)
-    both = risks.risks_and_gradients(weights, ceiling=ceiling)
+    capped, gradients, _ = naive(risks, weights, loss_clip)
+    np.testing.assert_allclose(risks.risks(weights, loss_clip=loss_clip), capped, rtol=1e-12)
+    both = risks.risks_and_gradients(weights, loss_clip=loss_clip)
     np.testing.assert_allclose(both[0], capped, rtol=1e-12)
     np.testing.assert_allclose(both[1], gradients, rtol=1e-10, atol=1e-14)
-    if ceiling == 0.8:
-        assert np.any(np.minimum(risks.risks(weights), ceiling) > capped + 1e-6)
+    if loss_clip == 0.8:
+        assert np.any(np.minimum(risks.risks(weights), loss_clip) > capped + 1e-6)
 
 
 def test_groups_of_weight_zero_are_not_read(loss):

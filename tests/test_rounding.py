@@ -145,7 +145,7 @@ def test_weighted_means_pay_for_the_rounding_of_every_record(sizes, n_features):
     """Lemma 3: beside a group of 2⁵² records the sum of a single one is rounded by far more."""
     p = len(sizes)
     problem = Problem(BinaryLogLoss(), tuple(sizes), n_features, 5.0, (1.0 / p,) * p, 0.5)
-    stated = SumSensitivity.of(problem, ceiling=1.0)
+    stated = SumSensitivity.of(problem, loss_clip=1.0)
     of_gradient, _ = record_errors(problem, 1.0)
     bound = Fraction(problem.lipschitz + of_gradient)
     # the largest norms of sums over the weight of a record, that of group i over its size

@@ -77,14 +77,14 @@ def test_the_step_is_the_finest_power_of_two_that_suffices(bound, n_terms):
 def test_a_loss_below_zero_pays_for_the_unit_that_it_is_cut_to(steepness):
     """Units of losses follow powers of four above the scores, where such a loss is larger."""
     problem = Problem(Wager(1.0, steepness), (5, 5), 1, 0.1 / steepness, (0.5, 0.5), 0.0)
-    stated = SumSensitivity.of(problem, ceiling=math.inf)
+    stated = SumSensitivity.of(problem, loss_clip=math.inf)
     weights = np.array([0.1 / steepness])
     sums = []
     for target in (1.0, -1.0):
         targets = np.ones(10)
         targets[0] = target
         risks = make_risks(problem.loss, np.ones((10, 1)), targets, (5, 5), scaling=0.0)
-        sums.append(risks.sums(weights, ceiling=math.inf, center=stated.center)[0])
+        sums.append(risks.sums(weights, loss_clip=math.inf, center=stated.center)[0])
     assert moves(*sums) <= Fraction(stated.loss_range) ** 2
 
 
@@ -93,7 +93,7 @@ def test_a_loss_without_hash_is_added_up():
         __hash__ = None
 
     risks = make_risks(Mutable(), np.ones((4, 1)), np.ones(4), (2, 2), scaling=0.0)
-    losses, _ = risks.sums(np.array([0.5]), ceiling=math.inf)
+    losses, _ = risks.sums(np.array([0.5]), loss_clip=math.inf)
     assert losses == pytest.approx([-21.0, -21.0])
 
 
@@ -101,7 +101,7 @@ def test_cells_that_groups_are_made_of_are_paid_for():
     problem = Problem(BinaryLogLoss(), (30, 20), 2, 2.0, (0.5, 0.5), 0.5)
     cells = Cells((10, 20), ((0, 1), (1,)))
     overlapping = replace(problem, group_sizes=cells.group_sizes, cells=cells)
-    alone, made = (SumSensitivity.of(each, ceiling=1.0) for each in (problem, overlapping))
+    alone, made = (SumSensitivity.of(each, loss_clip=1.0) for each in (problem, overlapping))
     assert overlapping.roundings_of_a_mean == problem.roundings_of_a_mean + 2
     assert made.loss_range > alone.loss_range
 
@@ -196,7 +196,7 @@ def test_every_solver_plans_billions_of_records(solver, loss):
     assert 0.9 < plan.guarantee.epsilon <= 1.0
     assert 0.0 < plan.predicted_excess < loss.constants(1.0).zero_score
     if isinstance(solver, MGR):
-        paid = SumSensitivity.of(problem, ceiling=1.0).gradient_diameter
+        paid = SumSensitivity.of(problem, loss_clip=1.0).gradient_diameter
         assert problem.gradient_diameter < paid < 1.001 * problem.gradient_diameter
 
 

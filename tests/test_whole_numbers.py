@@ -28,7 +28,7 @@ from sklearn_dpwg.losses.classification import exp, log, log1p
 from sklearn_dpwg.losses.registry import LOSSES
 from sklearn_dpwg.privacy.sensitivity import moment_sensitivity
 from sklearn_dpwg.solvers.centring import (
-    SlopeLimit,
+    GradientClip,
     centred_problem,
     moment_sum_sensitivity,
     row_sum_sensitivity,
@@ -126,7 +126,7 @@ def check(risks, rows, weights):
         group = int(np.searchsorted(np.cumsum(SIZES), index, side="right"))
         rank = index - sum(SIZES[:group])
         alone = block.part(Listed([np.arange(rank, rank + (i == group)) for i in range(3)]))
-        losses, slopes = map(in_fractions, alone.sums(*split, ceiling=CEILING))
+        losses, slopes = map(in_fractions, alone.sums(*split, loss_clip=CEILING))
         value, slope = due(risks, weights, whole, index)
         loss = min(float(value[0]), CEILING)
         assert Fraction(loss) - Fraction(units[0]) < losses[group] <= Fraction(loss)
@@ -139,7 +139,7 @@ def check(risks, rows, weights):
             assert of_row == [added * each for each in fractions(whole[index])]
         for total, one in zip(totals, (losses, slopes), strict=True):
             total[:] = [a + b for a, b in zip(total, one, strict=True)]
-    for total, sums in zip(totals, block.sums(*split, ceiling=CEILING), strict=True):
+    for total, sums in zip(totals, block.sums(*split, loss_clip=CEILING), strict=True):
         assert total == in_fractions(sums)
 
 
@@ -234,7 +234,7 @@ FAULTS = {
         module, "cut_weights", lambda weights: weights.astype(np.float32)
     ),
     "a unit that who takes part decides": _unit_of_who_takes_part,
-    "no ceiling": _pass(ceiling=math.inf),
+    "no clip": _pass(loss_clip=math.inf),
     "no limits of slopes": _without_limits,
 }
 
@@ -294,18 +294,18 @@ def test_no_neighbour_moves_a_sum_by_more_than_is_paid(loss, layout, dtype, limi
     assert abs(Fraction(spreads[0]) - Fraction(spreads[1])) <= 1
     limited = limited and loss.has_ends
     if limited:
-        problem = centred_problem(problem, SlopeLimit(0.4))
+        problem = centred_problem(problem, GradientClip(0.4))
         facts_of_view = {"constant": problem.intercept_scaling, "clip": problem.limit.clip}
         pair = [risks.centred(np.full(3, 0.2), **facts_of_view) for risks in pair]
     weights = rng.standard_normal(problem.n_weights)
     weights *= 3.0 / np.linalg.norm(weights) / (3.0 if limited else 1.0)
-    stated = SumSensitivity.of(problem, ceiling=CEILING)
+    stated = SumSensitivity.of(problem, loss_clip=CEILING)
     group = int(np.searchsorted(np.cumsum(SIZES), place, side="right"))
     rank = place - sum(SIZES[:group])
     joins = [np.arange(size) for size in SIZES]
     leaves = [np.delete(each, rank) if i == group else each for i, each in enumerate(joins)]
     for read, due in (
-        (lambda risks: risks.sums(weights, ceiling=CEILING, center=stated.center), 1.0),
+        (lambda risks: risks.sums(weights, loss_clip=CEILING, center=stated.center), 1.0),
         (partial(sampled, weights=weights, who=joins, center=stated.center), 1.0),
     ):
         (losses, gradients), (other_losses, other_gradients) = map(read, pair)
@@ -319,7 +319,7 @@ def test_no_neighbour_moves_a_sum_by_more_than_is_paid(loss, layout, dtype, limi
 
 
 def sampled(risks, *, weights, who, center):
-    return risks.sampled_sums(weights, Listed(who), ceiling=CEILING, center=center)
+    return risks.sampled_sums(weights, Listed(who), loss_clip=CEILING, center=center)
 
 
 @given(seed=st.integers(0, 2**32 - 1), scaling=st.sampled_from([0.0, 0.5]))
@@ -348,15 +348,15 @@ def test_no_neighbour_moves_residual_moments_by_more_than_is_paid(seed, scaling)
 def test_the_adversary_moves_sums_by_no_more_than_is_stated(layout, n_blocks):
     """Blocks of storage are cut anywhere, and added in another order on either side."""
     pair = [adversary(x, layout=layout) for x in (1.0, -1.0)]
-    stated = SumSensitivity.of(facts(pair[0]), ceiling=2.0)
+    stated = SumSensitivity.of(facts(pair[0]), loss_clip=2.0)
     stored = [
         in_blocks(risks, n_blocks, 9, engine=RestlessEngine(seed))
         for seed, risks in enumerate(pair)
     ]
     zero = np.zeros(4)
     for read in (
-        lambda risks: risks.sums(zero, ceiling=2.0),
-        lambda risks: risks.sampled_sums(zero, EveryRecord(), ceiling=2.0, center=0.0),
+        lambda risks: risks.sums(zero, loss_clip=2.0),
+        lambda risks: risks.sampled_sums(zero, EveryRecord(), loss_clip=2.0, center=0.0),
     ):
         (losses, gradients), (other_losses, others) = map(read, stored)
         assert moves(gradients, others) <= Fraction(stated.gradient_diameter) ** 2

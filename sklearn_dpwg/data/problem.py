@@ -43,12 +43,12 @@ PUBLIC_FACTS_OF_OVERLAP = (
 )
 
 # A larger ball is room for weights that data ask for, and no reason to plan longer steps.
-LARGEST_REACH, LARGEST_OF_NUMBERS = 20.0, 4.0
+MAX_REACH, MAX_OF_NUMBERS = 20.0, 4.0
 
 
 def largest_reach(loss: Loss) -> float:
     """Return how far steps are planned for at most, whatever the radius."""
-    return LARGEST_OF_NUMBERS if loss.task == "regression" else LARGEST_REACH
+    return MAX_OF_NUMBERS if loss.task == "regression" else MAX_REACH
 
 
 # With more cells than these, noise on each of them takes longer than reading the records.
@@ -285,7 +285,7 @@ class Problem:
         return max(*self.group_sizes, *self.cell_sizes)
 
     @cached_property
-    def is_heard(self) -> NDArray[np.bool_]:
+    def is_active(self) -> NDArray[np.bool_]:
         """Which groups are told from empty ones: all of them, where sizes are exact."""
         least = 0 if self.hidden is None or self.n_groups == 1 else self.hidden.floor
         return np.asarray(self.group_sizes) > least
@@ -294,7 +294,7 @@ class Problem:
     def sizes_to_plan_for(self) -> FloatArray:
         """Sizes of the groups; of one that no weight is moved to, that of all records."""
         sizes = np.asarray(self.group_sizes, dtype=float)
-        return sizes if self.hidden is None else np.where(self.is_heard, sizes, self.n_records)
+        return sizes if self.hidden is None else np.where(self.is_active, sizes, self.n_records)
 
     @cached_property
     def typical_size(self) -> float:

@@ -52,13 +52,13 @@ def whole_sums(
     weights: FloatArray,
     intercepts: FloatArray,
     *,
-    ceiling: float = math.inf,
+    loss_clip: float = math.inf,
     gradients: bool = True,
     is_fine: bool = False,
 ) -> tuple[FloatArray, FloatArray]:
     """Return each group's sum of losses and the gradient of that sum, in parts to be added.
 
-    Each loss counts for at most the ceiling, and slopes up to limits, if the records have any. The
+    Each loss counts for at most the clip, and slopes up to limits, if the records have any. The
     last column of gradients is that in the intercepts. All are of shape (n_parts, n_groups, ...),
     and are the same however rows are cut into parts. Fine sums have twice the digits.
     """
@@ -68,7 +68,7 @@ def whole_sums(
     n_entries = (rows.nnz // max(n_records, 1)) if is_sparse else n_features
     n_rows = max(1, min(max(ENTRIES_PER_BLOCK // max(n_entries, 1), MIN_ROWS), BLOCK_ROWS))
     n_levels, most_rows = (2, BLOCK_ROWS >> FINE_BITS) if is_fine else (1, BLOCK_ROWS)
-    loss_unit, slope_unit = _units(loss, _power_of_score(weights, intercepts), ceiling)
+    loss_unit, slope_unit = _units(loss, _power_of_score(weights, intercepts), loss_clip)
     slope_unit *= 2.0**-FINE_BITS if is_fine else 1.0
     matrix = weights if is_fine else cut_weights(weights)
     filled = np.flatnonzero(np.diff(records.starts))
@@ -85,7 +85,7 @@ def whole_sums(
             part = _in_double(rows, here, room)
             scores = (exact_scores(part, matrix) if is_fine else _scores(part, matrix)) + intercepts
             values, derivatives = _losses_and_slopes(loss, scores, records, here)
-            counts = _whole(np.minimum(values, ceiling)[:, None], loss_unit, n_levels)
+            counts = _whole(np.minimum(values, loss_clip)[:, None], loss_unit, n_levels)
             groups, cuts = _groups_of(starts, here)
             add_split(losses[:, groups], np.add.reduceat(counts, cuts), LOSS_SPLIT)
             if not gradients:
@@ -202,11 +202,11 @@ def _power_of_score(weights: FloatArray, intercepts: FloatArray) -> int:
     return math.ceil(math.log(max(score, 1.0), 4.0)) if score < math.inf else 0
 
 
-def _units(loss: Loss, power: int, ceiling: float) -> tuple[float, float]:
+def _units(loss: Loss, power: int, loss_clip: float) -> tuple[float, float]:
     """Return the units of losses and slopes: those of public numbers alone."""
     has_hash = type(loss).__hash__ is not None
     constants = _constants(loss, power) if has_hash else loss.constants(4.0**power)
-    largest = max(abs(constants.infimum), abs(min(constants.supremum, ceiling)))
+    largest = max(abs(constants.infimum), abs(min(constants.supremum, loss_clip)))
     return unit_of(largest, LOSS_BITS), unit_of(constants.lipschitz, SLOPE_BITS)
 
 

@@ -160,7 +160,7 @@ class DPWorstGroupEstimator(PrivateEstimator):
             ``intercept_``, or both as a pair, in the units of X and y; those outside the ball are
             projected to it. They must be public or released: a private model of this package is
             counted with this fit by `privacy_of` and by ledgers, the rest is the caller's word.
-            `aim` of a solver is the distance from them.
+            `initial_distance` of a solver is the distance from them.
 
         Returns
         -------

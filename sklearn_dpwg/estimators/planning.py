@@ -79,7 +79,7 @@ def _remark_on_start(plan: Plan, solver: Solver, first: Solution) -> str:
     before = f" to which they are projected, {norm:.3g} before" if norm > radius else ""
     return (
         f"begins at the weights of start, of norm {min(norm, radius):.3g} in the ball{before}; "
-        "aim is the distance from them"
+        "initial_distance is the distance from them"
     )
 
 
@@ -226,7 +226,7 @@ def _with_noise(problem: Problem, stage: CountStage) -> Problem:
 
 
 def _bounds(plan: Plan) -> np.ndarray:
-    """Return a plan's bounds with what wrong sizes add, which for groups not heard is all of it.
+    """Return a plan's bounds with what wrong sizes add, which for groups not active is all of it.
 
     A risk that is summed over m in place of n is wrong by the ratio's error times its distance from
     the centre, counted as half of what predicting nothing costs.
@@ -237,7 +237,7 @@ def _bounds(plan: Plan) -> np.ndarray:
     ratios = problem.hidden.size_std / np.asarray(problem.group_sizes, dtype=float)
     errors = math.sqrt(2.0 / math.pi) * ratios * nothing / 2.0
     bounds = bounds + errors + float(np.asarray(problem.prior) @ errors)
-    return np.where(problem.is_heard, bounds, np.maximum(bounds, nothing))
+    return np.where(problem.is_active, bounds, np.maximum(bounds, nothing))
 
 
 # A group for which a fit is expected to lose so much beyond a model without privacy, as a share of
@@ -260,9 +260,9 @@ def warn_of_plan(plan: Plan, labels: NDArray[np.object_]) -> None:
     """Warn of groups that are too small for their ε, in the same words for every fold."""
     if not plan.releases:
         return
-    is_heard = plan.problem.is_heard
+    is_active = plan.problem.is_active
     # that nobody is in no group is no news
-    if np.any(np.where(is_heard, loss_of_privacy(plan) >= _LOSS_TO_WARN_OF, labels != OTHER)):
+    if np.any(np.where(is_active, loss_of_privacy(plan) >= _LOSS_TO_WARN_OF, labels != OTHER)):
         warn(
             "some groups are so small that their mean loss is expected to exceed that of a model "
             "without privacy by a tenth of what predicting nothing costs, or more: a larger "

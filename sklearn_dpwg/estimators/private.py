@@ -34,7 +34,7 @@ from sklearn_dpwg.data.rows import canonical_rows, linear_scores
 from sklearn_dpwg.estimators import encode
 from sklearn_dpwg.estimators.partitions import checked_targets, partitions_of, refuse_tables
 from sklearn_dpwg.exceptions import DataNormWarning, InputError, NoProtectionWarning, warn
-from sklearn_dpwg.ledger.costs import StartCost, in_words
+from sklearn_dpwg.ledger.costs import StartCost, describe
 from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee
 from sklearn_dpwg.privacy.release import check_delta
@@ -123,7 +123,7 @@ class PrivateEstimator(PlainlyStored, BaseEstimator):
             np.errstate(all="ignore"),  # over- and underflows depend on the records
             spending(own, noise, name, budget, key=key, is_paid=is_paid, before=costs),
         ):
-            yield replace(own, outside=(*own.outside, *in_words(costs))) if costs else own
+            yield replace(own, outside=(*own.outside, *describe(costs))) if costs else own
         self._fit_key = key
 
     def _linear(self, X: Any, weights: FloatArray) -> FloatArray:

@@ -54,7 +54,7 @@ _SIZES = (100, 1_000, 10_000)
 _RATES = ("selection_rate", "error_rate", "true_positive_rate", "false_positive_rate")
 # Bins by default, and by how much these may widen the interval of a selection rate in a group of so
 # large a part of the mean size: the small ones pay most, and how small they are is secret.
-N_BINS, MOST_PRICE, SMALL = 20, 0.1, 0.25
+N_BINS, MAX_PRICE, SMALL = 20, 0.1, 0.25
 
 # What scores are: probabilities of the positive class, or classes that were decided for.
 Kind = Literal["scores", "decisions"]
@@ -449,7 +449,7 @@ class _Facts:
                 for n_below, n_above in (self.n_bins(edges), (1, 1))
             )
             price = math.sqrt(wide / narrow) - 1.0
-        return (edges if price <= MOST_PRICE else (self.threshold,)), price
+        return (edges if price <= MAX_PRICE else (self.threshold,)), price
 
     def n_bins(self, edges: Edges) -> tuple[int, int]:
         """Return how many bins are below the threshold, and how many are not."""

@@ -77,13 +77,13 @@ RATES: Mapping[str, CellRate] = MappingProxyType(
     }
 )
 # A probability below 0.01 counts as 0.01 in the log loss.
-_LEAST_PROBABILITY = 0.01
+_MIN_PROBABILITY = 0.01
 # What bins of scores tell beside rates, and the largest value that each may have.
 OF_SCORES: Mapping[str, float] = MappingProxyType(
     {
         "auc": 1.0,
         "calibration_error": 1.0,
-        "log_loss": -math.log(_LEAST_PROBABILITY),
+        "log_loss": -math.log(_MIN_PROBABILITY),
         "squared_error": 1.0,
     }
 )
@@ -342,7 +342,7 @@ def _losses(metric: str, middles: FloatArray) -> FloatArray:
     scores = np.stack([1.0 - middles, middles])  # of the class that is true
     if metric == "squared_error":
         return np.asarray((1.0 - scores) ** 2)
-    return np.asarray(-np.log(np.maximum(scores, _LEAST_PROBABILITY)))
+    return np.asarray(-np.log(np.maximum(scores, _MIN_PROBABILITY)))
 
 
 def _least_mean(mean: float, variance: float, size: float, level: float) -> float:

@@ -60,7 +60,7 @@ _DRAWN = ("base_rate", "selection_rate")
 # An attacker who is right so often is held back by nothing worth a page without a warning.
 _NEARLY_CERTAIN = 0.99
 # Groups in a picture, groups with a curve each, and points of such a curve.
-_MOST_ROWS, _MOST_CURVES, _MOST_POINTS = 30, 8, 10
+_MAX_ROWS, _MAX_CURVES, _MAX_POINTS = 30, 8, 10
 _CURVES = {
     "Calibration": (
         "How often people with a score turned out positive; on the dashed line scores mean what "
@@ -205,8 +205,8 @@ class AuditReport:
     def _group_pictures(self) -> Iterator[tuple[str, str, str, Any]]:
         """Yield title, text, the kind of picture, and what is drawn, of contrasts and of rates."""
         result, first = self.result, ""
-        if len(result.group_labels) > _MOST_ROWS:
-            first = f" These are the first {_MOST_ROWS} of {len(result.group_labels):,} groups."
+        if len(result.group_labels) > _MAX_ROWS:
+            first = f" These are the first {_MAX_ROWS} of {len(result.group_labels):,} groups."
         judged = () if self.verdict is None else self.verdict.metrics
         for place, metric in enumerate(judged):
             assert self.verdict is not None
@@ -272,11 +272,9 @@ def _curves(result: AuditResult) -> Iterator[tuple[str, str, str, Any]]:
         return
     names, level = texts_of(result.group_labels), result.confidence
     sizes = np.array([size.estimate for size in result.group_sizes()])
-    chosen = np.argsort(-sizes, kind="stable")[:_MOST_CURVES].tolist()
+    chosen = np.argsort(-sizes, kind="stable")[:_MAX_CURVES].tolist()
     edges, counted = result.score_edges or (), result._counted
-    at_edges = [
-        result.at(edge)._counted for edge in edges[:: -math.ceil(len(edges) / _MOST_POINTS)]
-    ]
+    at_edges = [result.at(edge)._counted for edge in edges[:: -math.ceil(len(edges) / _MAX_POINTS)]]
     for title, text in _CURVES.items():
         curves = []
         for group in chosen:
@@ -364,7 +362,7 @@ def _template() -> Any:
     made.filters |= {"visible": visible, "capital": words.capital, "interval": words.interval}
     made.filters |= {"any": any, "unit": unit_of, "rounded_up": rounded_up}
     made.filters |= {"ticks": ticks_of, "along": along, "path": path}
-    made.globals |= {"quoted": lambda one: f"‘{words.in_sentence(one)}’", "most_rows": _MOST_ROWS}
+    made.globals |= {"quoted": lambda one: f"‘{words.in_sentence(one)}’", "most_rows": _MAX_ROWS}
     folder = files("sklearn_dpwg.inspection").joinpath("templates")
     for name in ("style.css", "script.js"):
         kind, _, ending = name.partition(".")

@@ -159,7 +159,7 @@ def own_costs(fitted: Any) -> tuple[StartCost, ...]:
 
 def _own(fitted: Any) -> tuple[str, ...]:
     """Return what ``privacy_`` leaves outside, but for the starts, which are counted."""
-    starts = in_words(getattr(fitted, "_start_costs", ()))
+    starts = describe(getattr(fitted, "_start_costs", ()))
     return tuple(text for text in fitted.privacy_.outside if text not in starts)
 
 
@@ -179,7 +179,7 @@ def _keep_dearest(known: dict[str, StartCost], costs: Iterable[StartCost]) -> di
     return known
 
 
-def in_words(costs: tuple[StartCost, ...]) -> tuple[str, ...]:
+def describe(costs: tuple[StartCost, ...]) -> tuple[str, ...]:
     """Return what a guarantee says of the fits that it leaves out."""
     return tuple(
         f"the weights that the fit began with, which a private fit of "

@@ -79,20 +79,20 @@ class LossConstants:
         """The range B, supremum minus infimum, never rounded down."""
         return self.range_up_to(math.inf)
 
-    def range_up_to(self, ceiling: float) -> float:
-        """Return the range of losses of which each counts for at most a ceiling.
+    def range_up_to(self, loss_clip: float) -> float:
+        """Return the range of losses of which each counts for at most a clip.
 
         Parameters
         ----------
-        ceiling : float
-            The most that a loss counts for; ``inf`` for no ceiling.
+        loss_clip : float
+            The most that a loss counts for; ``inf`` for no clip.
 
         Returns
         -------
         float
-            The smaller of ceiling and supremum, minus the infimum, never rounded down.
+            The smaller of clip and supremum, minus the infimum, never rounded down.
         """
-        highest = min(ceiling, self.supremum)
+        highest = min(loss_clip, self.supremum)
         return highest - self.infimum + _ROUNDING_UNITS * math.ulp(highest)
 
 

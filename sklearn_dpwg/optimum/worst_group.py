@@ -24,7 +24,7 @@ from sklearn_dpwg.optimum.saddle_point import (
 )
 
 # One record in eight is in the next smaller sample, and of small groups at least so many.
-SHARE, LEAST_OF_A_GROUP = 8, 200
+SHARE, MIN_OF_A_GROUP = 8, 200
 # Records per weight that a sample needs to be worth solving, and for its Hessian to stand in for
 # that of all records: the error of a step is then about one over the root of it.
 TO_SOLVE, TO_STAND_IN = 20, 200
@@ -147,7 +147,7 @@ def nested_samples(risks: Risks) -> list[Risks]:
     part = risks
     while True:
         sizes = np.asarray(part.group_sizes)
-        fewer = np.minimum(sizes, np.maximum(sizes // SHARE, LEAST_OF_A_GROUP))
+        fewer = np.minimum(sizes, np.maximum(sizes // SHARE, MIN_OF_A_GROUP))
         if fewer.sum() < TO_SOLVE * risks.n_weights or 2 * fewer.sum() > sizes.sum():
             return samples[::-1]
         (chosen,) = keyed_parts(part.group_sizes, [fewer.tolist()], rng)

@@ -15,7 +15,7 @@ from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import descent
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.solver import Solution, signal
+from sklearn_dpwg.solvers.solver import Solution, effective_sample_size
 from sklearn_dpwg.solvers.steps import Space, risk_spread
 
 # A running mean of risks is as short as noise allows, which is this much of the assumed spread.
@@ -116,7 +116,9 @@ class ChoiceRule(descent.StepRule):
 def least_bound_plan(problem: Problem, budget: Budget, solver: AGS) -> Plan:
     """Plan by minimising the bound over whatever the parameters leave open."""
     n_steps = solver.n_steps or solver.max_passes or descent.PASSES
-    rule = ChoiceRule(problem, solver, n_steps, signal=signal(problem, budget))
+    rule = ChoiceRule(
+        problem, solver, n_steps, effective_sample_size=effective_sample_size(problem, budget)
+    )
     paid, noise = descent.pay_for_passes(rule, budget)
     schedule = AGSSchedule(**rule.fields(), memory=rule.memory(noise))
     return Plan("ags", problem, budget, paid, schedule, rule.bound(noise), n_steps)

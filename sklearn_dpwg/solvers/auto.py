@@ -14,18 +14,18 @@ from sklearn_dpwg.solvers.ags import AGS
 from sklearn_dpwg.solvers.exact import Exact, People
 from sklearn_dpwg.solvers.gda import GDA
 from sklearn_dpwg.solvers.mgr import MGR
-from sklearn_dpwg.solvers.moments import MOST_WEIGHTS_OF_MOMENTS, Moments
+from sklearn_dpwg.solvers.moments import MAX_WEIGHTS_OF_MOMENTS, Moments
 from sklearn_dpwg.solvers.oco import OCO
 from sklearn_dpwg.solvers.online_to_batch import OnlineToBatch
 from sklearn_dpwg.solvers.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.solver import SLOPES_BIND, Solution, Solver, signal
+from sklearn_dpwg.solvers.solver import SLOPES_BIND, Solution, Solver, effective_sample_size
 
 # What a plan is chosen from.
 BACKENDS: dict[str, type[Solver]] = {solver.name: solver for solver in (MGR, Moments)}
 
-# Of numbers `Moments` does better where the `signal` is at least so many times d√d, as its noise is
-# on d² numbers (benchmarks/auto_choice.py).
+# Of numbers `Moments` does better where the `effective_sample_size` is at least so many times d√d,
+# as its noise is on d² numbers (benchmarks/auto_choice.py).
 CLEAR_MOMENTS = 150.0
 
 
@@ -67,7 +67,7 @@ class Auto(Solver):
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         stated = problem.loss
-        if signal(problem, budget) < SLOPES_BIND:
+        if effective_sample_size(problem, budget) < SLOPES_BIND:
             problem = replace(problem, loss=stated.with_bounded_slope())
         solver, why = _measured(problem, budget)
         # which solver it is may follow from released counts: both are Gaussian, of one cost
@@ -89,8 +89,12 @@ def _measured(problem: Problem, budget: Budget) -> tuple[Solver, str]:
     """Return what did best on tasks like this one, and why."""
     # noise on moments of overlapping groups is for all groups of a record
     clear = CLEAR_MOMENTS * max(problem.n_columns, 1) ** 1.5 * problem.group_moves
-    is_few_weights = problem.n_weights <= MOST_WEIGHTS_OF_MOMENTS
-    if type(problem.loss) is SquaredError and is_few_weights and signal(problem, budget) >= clear:
+    is_few_weights = problem.n_weights <= MAX_WEIGHTS_OF_MOMENTS
+    if (
+        type(problem.loss) is SquaredError
+        and is_few_weights
+        and effective_sample_size(problem, budget) >= clear
+    ):
         return Moments(), "of so many records it did better than 'mgr' on such tasks"
     return MGR(), "it did best on such tasks"
 

@@ -13,7 +13,7 @@ from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.sensitivity import weighting_slack
 from sklearn_dpwg.solvers.descent import RunNoise, StepRelease, StepRule
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.steps import heard
+from sklearn_dpwg.solvers.steps import active
 
 GRADIENT_AND_RISKS = "gradient and group risks"
 
@@ -38,7 +38,7 @@ class Batches:
     multiplier: float  # noise multiplier z of the release
     gradient_bound: float  # Δ = 2L, with what rounding adds
     # range b of the losses that the group risks count, with what rounding adds
-    feedback_range: float
+    loss_sensitivity: float
     center: float  # the middle of that range: what the risk of a group is where no record joins
     # what dividing and weighting sums in floating point adds to Δ, in units of the noise
     rounding: float
@@ -64,7 +64,7 @@ class Batches:
         """Noise on the risk of each group; empty with one group."""
         if self.risk_share == 0.0:
             return np.zeros(0)
-        moved = self.feedback_range * (1.0 if self.cells is None else self.cells.group_moves)
+        moved = self.loss_sensitivity * (1.0 if self.cells is None else self.cells.group_moves)
         bound = self.multiplier * moved
         return np.asarray(bound / self.expected_sizes / np.sqrt(self.risk_share))
 
@@ -74,7 +74,7 @@ class Batches:
         if self.risk_share == 0.0:
             return np.zeros(0)
         coins = (1.0 - self.rate) / self.expected_sizes
-        return np.asarray(self.risk_stds**2 + (self.feedback_range / 2.0) ** 2 * coins)
+        return np.asarray(self.risk_stds**2 + (self.loss_sensitivity / 2.0) ** 2 * coins)
 
     @property
     def sampling_variances(self) -> FloatArray:
@@ -125,7 +125,7 @@ def make_batches(rule: StepRule, rate: float, multiplier: float, risk_share: flo
         rate=rate,
         multiplier=multiplier,
         gradient_bound=2.0 * sums.gradient_norm,
-        feedback_range=sums.loss_range,
+        loss_sensitivity=sums.loss_range,
         center=sums.center,
         # of what is rounded before the change of variables, as sums of full passes pay for it
         rounding=2.0
@@ -148,7 +148,7 @@ def from_batch(
     group_weights: FloatArray,
     noise: NoiseSource,
     batches: Batches,
-    ceiling: float,
+    loss_clip: float,
 ) -> StepRelease:
     """Draw a Poisson batch; release its gradient and its group risks together.
 
@@ -160,7 +160,7 @@ def from_batch(
         weights,
         # where groups are hidden a coin a place, whatever the group
         noise.poisson_sample(release, by_place=plan.problem.hidden is not None),
-        ceiling=ceiling,
+        loss_clip=loss_clip,
         center=batches.center,
     )
     # by public sizes: how many joined is secret, and would let a record move the weight of others
@@ -176,5 +176,5 @@ def from_batch(
     )
     noise_std = batches.step_std(group_weights, n_weights=len(weights))
     noisy_risks = batches.center + released[len(weights) :]
-    noisy_risks, variances = heard(noisy_risks, batches.risk_variances, plan.problem)
+    noisy_risks, variances = active(noisy_risks, batches.risk_variances, plan.problem)
     return StepRelease(released[: len(weights)], noisy_risks, noise_std, variances)

@@ -27,14 +27,14 @@ from sklearn_dpwg.solvers.solver import by_loss
 
 # Second moments are released of up to so many columns d, where records times μ are at least so
 # many times d√d; mean squares of more columns where they are at least so many times d.
-MOST_COLUMNS, LEAST_SIGNAL, LEAST_SIGNAL_OF_COLUMNS = 200, 20.0, 100.0
+MAX_COLUMNS, MIN_EFFECTIVE_SAMPLE_SIZE, MIN_EFFECTIVE_SAMPLE_SIZE_OF_COLUMNS = 200, 20.0, 100.0
 
 # Records up to which sums of second moments are proved exact (docs/theory/centring.md, section 5).
-MOST_RECORDS = 2**36
+MAX_RECORDS = 2**36
 
 # Largest factor that a direction of rows is stretched by, and the least mean square of one that is
 # told from smaller ones, as a share of the mean of all.
-LONGEST_STRETCH, LEAST_MEAN_SQUARE = 4.0, 0.01
+LONGEST_STRETCH, MIN_MEAN_SQUARE = 4.0, 0.01
 
 # Entries of P are whole multiples of this: products with rows on their grid, of norms up to 4/2^-6,
 # are exact.
@@ -65,7 +65,7 @@ BEFORE = {
 
 
 @dataclass(frozen=True)
-class SlopeLimit:
+class GradientClip:
     """How long a record's gradient may be, for the noise that a limit saves."""
 
     share: float  # of the root mean square of centred rows, which their scale makes 1
@@ -94,12 +94,16 @@ def is_worth_centring(problem: Problem) -> bool:
 def planned_whitening(problem: Problem, mu: float = math.inf) -> str:
     """Return what rows are whitened by, or nothing where noise leaves too little to see."""
     d = problem.n_features
-    needed = d * (LEAST_SIGNAL * math.sqrt(d) if d <= MOST_COLUMNS else LEAST_SIGNAL_OF_COLUMNS)
+    needed = d * (
+        MIN_EFFECTIVE_SAMPLE_SIZE * math.sqrt(d)
+        if d <= MAX_COLUMNS
+        else MIN_EFFECTIVE_SAMPLE_SIZE_OF_COLUMNS
+    )
     if mu < math.inf and (d < 2 or problem.n_records * mu < needed):
         return ""
-    if problem.n_records > MOST_RECORDS:
+    if problem.n_records > MAX_RECORDS:
         return ""
-    return MOMENTS if d <= MOST_COLUMNS else SQUARES
+    return MOMENTS if d <= MAX_COLUMNS else SQUARES
 
 
 def check_centring(problem: Problem, owner: str) -> None:
@@ -127,7 +131,7 @@ class CentredProblem(Problem):
     the limit's `clip`.
     """
 
-    limit: SlopeLimit = SlopeLimit(1.0)
+    limit: GradientClip = GradientClip(1.0)
     stretch: float = 1.0  # bound on ‖P‖
     norm_of_rows: float = 0.0  # bound on the norm of a row before it was centred
 
@@ -201,7 +205,7 @@ class CentredProblem(Problem):
         return min(bound, self.limit.clip * row_norm) if is_logistic else bound
 
 
-def centred_problem(problem: Problem, limit: SlopeLimit) -> CentredProblem:
+def centred_problem(problem: Problem, limit: GradientClip) -> CentredProblem:
     """Return the public facts of a problem once its rows are centred."""
     facts = {each.name: getattr(problem, each.name) for each in fields(Problem)}
     facts["intercept_scaling"] = CONSTANT
@@ -322,7 +326,7 @@ def after_centring(releases: Sequence[Release]) -> tuple[Release, ...]:
     return tuple(each for each in releases if each.name not in BEFORE)
 
 
-def release_centre(plan: Plan, limit: SlopeLimit, data: Risks, noise: NoiseSource) -> Centring:
+def release_centre(plan: Plan, limit: GradientClip, data: Risks, noise: NoiseSource) -> Centring:
     """Release the centre, second moments where they are planned, and the spread around the centre.
 
     Replacing a record moves the sum of rows by at most 2 and that of squared distances, each cut at
@@ -396,7 +400,7 @@ def on_grid(whitening: FloatArray) -> FloatArray:
 
 def whitening_factors(mean_squares: FloatArray, noise: float) -> FloatArray:
     """Return factors m^(-1/4) k of directions of mean squares m, which leave the mean of all."""
-    least = max(noise, LEAST_MEAN_SQUARE * float(mean_squares.mean()), np.finfo(float).tiny)
+    least = max(noise, MIN_MEAN_SQUARE * float(mean_squares.mean()), np.finfo(float).tiny)
     values = np.maximum(mean_squares, least)
     roots = np.sqrt(values)
     factors = np.sqrt(values.sum() / roots.sum() / roots)

@@ -24,14 +24,14 @@ from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers import centring
-from sklearn_dpwg.solvers.centring import CentredProblem, SlopeLimit
+from sklearn_dpwg.solvers.centring import CentredProblem, GradientClip
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solver, by_loss
 from sklearn_dpwg.solvers.steps import (
     SumSensitivity,
-    heard,
+    active,
     influence,
-    loss_ceiling,
+    loss_clip,
     sums_of_groups,
 )
 
@@ -41,7 +41,7 @@ GRADIENT, RISKS = "gradient", "group risks"
 PASSES = 150
 
 # The largest share of μ² that is planned for the group risks.
-LARGEST_RISK_SHARE = 0.5
+MAX_RISK_SHARE = 0.5
 
 # Momentum may remember at most a fifth of the run.
 LONGEST_MEMORY = 0.2
@@ -50,9 +50,9 @@ LONGEST_MEMORY = 0.2
 # out, steps of 1/H lose .009 to .013 at every ε, and 8/H .001 to .002 (benchmarks/ablation.py).
 BOLDNESS = 24.0
 
-# Of a loss with kinks so many times ``aim/(L √T)``, which only a record that has its slope at every
-# weight would need: means of many records curve. With 1 the hinge stands still far from its optimum
-# at every ε; 8 and 128 do about as well (benchmarks/phased_erm.py kinks).
+# Of a loss with kinks so many times ``initial_distance/(L √T)``, which only a record that has its
+# slope at every weight would need: means of many records curve. With 1 the hinge stands still far
+# from its optimum at every ε; 8 and 128 do about as well (benchmarks/phased_erm.py kinks).
 # No bolder than steps are left to mend it, or a run is worse than its bound.
 BOLDNESS_AT_KINKS, STEPS_TO_MEND = 32.0, 5.0
 
@@ -72,8 +72,8 @@ class Descent(Solver):
     _: KW_ONLY
     schedule: Literal["planned", "paper"] = "planned"
     risk_share: float | None = None
-    loss_ceiling: float | None = None
-    aim: float = 0.3
+    loss_clip: float | None = None
+    initial_distance: float = 0.3
     averaging: float = 0.5
     max_passes: int | None = None
 
@@ -85,11 +85,11 @@ SHARED_PARAMETERS = {
     "shared": """\
     risk_share : float, optional
         Share of the budget (of μ²) spent on group risks, between 0 and 1.
-    loss_ceiling : float, optional
+    loss_clip : float, optional
         Each record's loss counts for at most this much in the group risks. Planned: 4.33
         times the loss of a model that predicts nothing for a log loss, 2.16 times the largest for
-        others, and for the squared error as much as that. Infinity: no ceiling.
-    aim : float, default=0.3
+        others, and for the squared error as much as that. Infinity: no clip.
+    initial_distance : float, default=0.3
         Distance from the first weights, 0 or a start, that step sizes are planned for, as a share
         of the radius, of 20 at most.
     averaging : float, default=0.5
@@ -104,10 +104,10 @@ SHARED_PARAMETERS = {
 RULES: dict[str, Any] = {
     "n_steps": whole(or_none=True),
     "max_passes": whole(or_none=True),
-    "aim": positive(),
+    "initial_distance": positive(),
     "risk_share": share(or_none=True),
     "averaging": share(or_all=True),
-    "loss_ceiling": any_number(or_none=True),
+    "loss_clip": any_number(or_none=True),
     "schedule": one_of("planned", "paper"),
 }
 
@@ -119,11 +119,11 @@ class DescentSchedule:
     n_steps: int  # number of steps T, for which step sizes are planned
     # distance from the first weights that step sizes are planned for; 0 where every step is
     # `step_size` long
-    aim: float
-    # length of a planned step, as a share of `aim/(s √T)` for a coordinate's noise s
+    initial_distance: float
+    # length of a planned step, as a share of `initial_distance/(s √T)` for a coordinate's noise s
     step_share: float = 0.0
-    # longest plain step that is safe for every data set: 1/H where planned, `aim/(L √T)` for a loss
-    # that is not smooth
+    # longest plain step that is safe for every data set: 1/H where planned,
+    # `initial_distance/(L √T)` for a loss that is not smooth
     step_size: float
     # longest plain step that is tried; where it is longer than `step_size`, `Momentum` shortens it
     # as released gradients ask for
@@ -133,33 +133,33 @@ class DescentSchedule:
     averaged: int
     # Γ: a record of group i moves its group's gradient by at most Γ/n_i, rounding included
     gradient_diameter: float
-    ceiling: float  # a record's loss counts for at most this much in the group risks
+    loss_clip: float  # a record's loss counts for at most this much in the group risks
     # b: a record moves the sum of its group's losses by at most this, rounding included
-    feedback_range: float
+    loss_sensitivity: float
     prior: tuple[float, ...]  # π, of the groups
     # what a gradient is of, and so how loud its noise is: the weighted sum of the group risks, the
     # risk of one group drawn from the weights, or the sum as if all were like the smallest group
     step: Literal["weighted", "sampled", "like the smallest group"] = "weighted"
     # where groups are hidden: the infimum of losses, as risks are released relative to the middle
-    # between it and the ceiling
+    # between it and the clip
     lowest_loss: float | None = None
     # where rows are taken relative to a released centre: how far slopes are limited
-    centring: SlopeLimit | None = None
+    centring: GradientClip | None = None
     remark: str = ""  # what else a reader of the plan should know
 
     __repr__ = short_repr
 
-    def center_of(self, ceiling: float) -> float:
-        """Return what losses up to a ceiling are taken relative to: 0 where groups are public."""
+    def center_of(self, loss_clip: float) -> float:
+        """Return what losses up to a clip are taken relative to: 0 where groups are public."""
         if self.lowest_loss is None:
             return 0.0
-        return self.lowest_loss + (ceiling - self.lowest_loss) / 2.0
+        return self.lowest_loss + (loss_clip - self.lowest_loss) / 2.0
 
     def __str__(self) -> str:
         """Return a few lines for people."""
         lines = [
             f"{self.n_steps:,} steps of at most {self.longest_step:.3g}, losses counted up to "
-            f"{self.ceiling:.3g}; the average of {self.averaged:,} iterates",
+            f"{self.loss_clip:.3g}; the average of {self.averaged:,} iterates",
             str(self.centring or ""),
             self.remark,
         ]
@@ -197,9 +197,13 @@ class Momentum:
                 velocity = np.zeros_like(velocity)
             self._last_gradient = gradient
         step_size, momentum = limits.step_size, 0.0
-        if limits.aim > 0.0:
+        if limits.initial_distance > 0.0:
             # a plain step and a momentum that together move like a planned step
-            effective = limits.step_share * limits.aim / (noise_std * math.sqrt(limits.n_steps))
+            effective = (
+                limits.step_share
+                * limits.initial_distance
+                / (noise_std * math.sqrt(limits.n_steps))
+            )
             momentum = min(max(0.0, 1.0 - self.longest / effective), limits.max_momentum)
             step_size = min(effective * (1.0 - momentum), self.longest)
         self.velocity = momentum * velocity - step_size * gradient
@@ -223,7 +227,7 @@ def from_pass(
     weights: FloatArray,
     group_weights: FloatArray,
     noise: NoiseSource,
-    ceiling: float,
+    loss_clip: float,
 ) -> StepRelease:
     """Read all records; release the gradient and, by a release of their own, the group risks.
 
@@ -235,11 +239,11 @@ def from_pass(
     sizes = np.asarray(problem.group_sizes, dtype=float)
     # the last releases are those of the steps: gradients, and risks of several groups
     of_gradient, *of_risks = plan.releases[-min(len(sizes), 2) :]
-    center = 0.0 if problem.hidden is None else schedule.center_of(ceiling)
-    losses, gradients = data.sums(weights, ceiling=ceiling, center=center)
+    center = 0.0 if problem.hidden is None else schedule.center_of(loss_clip)
+    losses, gradients = data.sums(weights, loss_clip=loss_clip, center=center)
     gradients = gradients / sizes[:, None]
-    # b where losses count up to a lower ceiling; what rounding adds stays
-    ranges: float | FloatArray = schedule.feedback_range - (schedule.ceiling - ceiling)
+    # b where losses count up to a lower clip; what rounding adds stays
+    ranges: float | FloatArray = schedule.loss_sensitivity - (schedule.loss_clip - loss_clip)
     if schedule.step == "sampled":
         drawn = int(noise.rng.choice(len(sizes), p=group_weights))
         gradient, most = gradients[drawn], 1.0 / sizes[drawn]
@@ -256,7 +260,7 @@ def from_pass(
         return StepRelease(gradient, np.zeros(0), noise_std, np.zeros(0))
     risks, variances = _noisy_risks(losses, problem, ranges, of_risks[0], noise)
     if problem.hidden is not None:
-        risks, variances = heard(risks + center, variances, problem)
+        risks, variances = active(risks + center, variances, problem)
     return StepRelease(gradient, risks, noise_std, variances)
 
 
@@ -276,10 +280,10 @@ def from_one_group(
     assert isinstance(schedule, DescentSchedule)
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
     of_gradient, *of_risks = plan.releases[-min(len(sizes), 2) :]
-    losses, gradients = data.sums(weights, ceiling=schedule.ceiling)
+    losses, gradients = data.sums(weights, loss_clip=schedule.loss_clip)
     risks = np.zeros(1)
     if of_risks:
-        facts = plan.problem, schedule.feedback_range, of_risks[0], noise
+        facts = plan.problem, schedule.loss_sensitivity, of_risks[0], noise
         risks, _ = _noisy_risks(losses, *facts)
     group = choose(risks)
     mean, sensitivity = gradients[group] / sizes[group], schedule.gradient_diameter / sizes[group]
@@ -290,7 +294,7 @@ def from_one_group(
 def _noisy_risks(
     losses: FloatArray,
     problem: Problem,
-    feedback_range: float | FloatArray,
+    loss_sensitivity: float | FloatArray,
     release: Release,
     noise: NoiseSource,
 ) -> tuple[FloatArray, FloatArray]:
@@ -301,10 +305,10 @@ def _noisy_risks(
     is_gaussian = release.mechanism == "gaussian"
     add_noise = noise.gaussian if is_gaussian else noise.laplace
     sizes = np.asarray(problem.group_sizes, dtype=float)
-    noisy = add_noise(losses, sensitivity=feedback_range * problem.loss_moves, release=release)
+    noisy = add_noise(losses, sensitivity=loss_sensitivity * problem.loss_moves, release=release)
     if problem.cells is not None:
         noisy = sums_of_groups(problem, noisy)
-    of_sum = release.noise_multiplier * (feedback_range * problem.loss_noise)
+    of_sum = release.noise_multiplier * (loss_sensitivity * problem.loss_noise)
     stds = of_sum / sizes * (1.0 if is_gaussian else np.sqrt(2.0))
     return np.asarray(noisy / sizes), np.asarray(stds**2)
 
@@ -321,20 +325,23 @@ class RunNoise(NamedTuple):
 
 
 class StepRule(ABC):
-    """Steps, their limits and the loss ceiling of a run, and its bound.
+    """Steps, their limits and the loss clip of a run, and its bound.
 
     The regret of projected gradient descent with noise once all weight is on the group, plus that
     of the group player, which is a solver's: docs/theory/mgr.md, section 6.
     """
 
     def __init__(
-        self, problem: Problem, solver: Descent, n_steps: int, *, signal: float = 0.0
+        self, problem: Problem, solver: Descent, n_steps: int, *, effective_sample_size: float = 0.0
     ) -> None:
         self.problem, self.solver, self.n_steps = problem, solver, n_steps
-        of_loss, owner = by_loss(problem.loss, signal), solver.rules.owner
-        self.ceiling = loss_ceiling(problem, solver.loss_ceiling, owner, multiple=of_loss.ceiling)
-        self.sums = SumSensitivity.of(problem, ceiling=self.ceiling)
-        self.aim, self.step_share = solver.aim * problem.reach, of_loss.step_share
+        of_loss, owner = by_loss(problem.loss, effective_sample_size), solver.rules.owner
+        self.loss_clip = loss_clip(problem, solver.loss_clip, owner, multiple=of_loss.loss_clip)
+        self.sums = SumSensitivity.of(problem, loss_clip=self.loss_clip)
+        self.initial_distance, self.step_share = (
+            solver.initial_distance * problem.reach,
+            of_loss.step_share,
+        )
         fixed = getattr(solver, "step_size", None)  # not every solver lets it be set
         self.is_fixed = fixed is not None  # every step is `step_size`, whatever the noise
         boldness, self.max_momentum = 1.0, 0.0
@@ -344,8 +351,8 @@ class StepRule(ABC):
             self.step_size = 1.0 / problem.smoothness
             boldness = BOLDNESS * problem.smoothness / problem.usual_smoothness
         else:
-            # the best step without noise against a comparator of norm aim
-            self.step_size = self.aim / (problem.lipschitz * math.sqrt(n_steps))
+            # the best step without noise against a comparator of norm initial_distance
+            self.step_size = self.initial_distance / (problem.lipschitz * math.sqrt(n_steps))
             boldness = min(BOLDNESS_AT_KINKS, max(1.0, n_steps / STEPS_TO_MEND))
         self.longest_step = boldness * self.step_size
         if fixed is None:
@@ -368,7 +375,7 @@ class StepRule(ABC):
     def bound(self, noise: RunNoise) -> FloatArray:
         """Return the planning bound for each group as the worst-off one.
 
-        The weights owe ``aim²/(2τ) + τ d s_i²/2`` if all weight is on a group.
+        The weights owe ``initial_distance²/(2τ) + τ d s_i²/2`` if all weight is on a group.
         """
         problem, n_steps, gradient_variances = self.problem, self.n_steps, noise.gradient
         is_smooth = math.isfinite(problem.smoothness)
@@ -376,10 +383,12 @@ class StepRule(ABC):
         if not is_smooth:
             reach = n_steps * self.step_size
         of_coordinate = np.sqrt(gradient_variances / problem.n_weights)
-        total_step = np.minimum(self.step_share * self.aim / of_coordinate, reach)
+        total_step = np.minimum(self.step_share * self.initial_distance / of_coordinate, reach)
         if self.is_fixed:
             total_step = np.full_like(gradient_variances, reach)
-        bound = np.asarray(self.aim**2 / (2 * total_step) + total_step * gradient_variances / 2)
+        bound = np.asarray(
+            self.initial_distance**2 / (2 * total_step) + total_step * gradient_variances / 2
+        )
         if not is_smooth:
             bound = bound + total_step * problem.lipschitz**2 / (2 * n_steps)
         return bound + self.of_groups(noise) if problem.n_groups > 1 else bound
@@ -397,7 +406,7 @@ class StepRule(ABC):
         prior = np.asarray(self.problem.prior)
         best = minimize_scalar(
             lambda at: float(prior @ self.bound(noise_at(at))),
-            bounds=(1e-3, LARGEST_RISK_SHARE),
+            bounds=(1e-3, MAX_RISK_SHARE),
             method="bounded",
         )
         return float(best.x)
@@ -407,15 +416,15 @@ class StepRule(ABC):
         problem = self.problem
         return {
             "n_steps": self.n_steps,
-            "aim": 0.0 if self.is_fixed else self.aim,
+            "initial_distance": 0.0 if self.is_fixed else self.initial_distance,
             "step_share": self.step_share,
             "step_size": self.step_size,
             "longest_step": self.longest_step,
             "max_momentum": self.max_momentum,
             "averaged": max(1, round(self.solver.averaging * self.n_steps)),
             "gradient_diameter": self.sums.gradient_diameter,
-            "ceiling": self.ceiling,
-            "feedback_range": self.sums.loss_range,
+            "loss_clip": self.loss_clip,
+            "loss_sensitivity": self.sums.loss_range,
             "prior": problem.prior,
             "centring": problem.limit if isinstance(problem, CentredProblem) else None,
         }
@@ -451,7 +460,7 @@ def paper_noise(
 ) -> PaperNoise:
     """Return σ on gradients and τ on risks of the smallest group; a larger one needs less."""
     n, taken = min(problem.group_sizes), n_steps - 1
-    sums = SumSensitivity.of(problem, ceiling=problem.constants.supremum)
+    sums = SumSensitivity.of(problem, loss_clip=problem.constants.supremum)
     asked = [Release(GRADIENT, "gaussian", sigma * n / sums.gradient_diameter, taken)]
     if problem.n_groups > 1:
         asked.append(Release(RISKS, "laplace", tau * n / sums.loss_range, taken))
@@ -473,16 +482,16 @@ def paper_noise(
 def paper_fields(
     problem: Problem, sums: SumSensitivity, n_steps: int, *, averaged: int, step_size: float
 ) -> dict[str, Any]:
-    """Return the fields of a schedule of plain steps, without a ceiling, for equal groups."""
+    """Return the fields of a schedule of plain steps, without a clip, for equal groups."""
     return {
         "n_steps": n_steps,
-        "aim": 0.0,
+        "initial_distance": 0.0,
         "step_size": step_size,
         "longest_step": step_size,
         "max_momentum": 0.0,
         "averaged": averaged,
         "gradient_diameter": sums.gradient_diameter,
-        "ceiling": problem.constants.supremum,
-        "feedback_range": sums.loss_range,
+        "loss_clip": problem.constants.supremum,
+        "loss_sensitivity": sums.loss_range,
         "prior": (1.0 / problem.n_groups,) * problem.n_groups,
     }

@@ -142,7 +142,7 @@ SHARES, RIDGES, FIRST_RIDGE = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0), (0.001, 0.3, 1.0
 # and of the one that is kept, and the optimism of which no ridge saves anything that counts.
 ENOUGH, EXACT, NEGLIGIBLE = 1e-6, 1e-12, 1e-3
 # A step that leaves more than this of what the one before it promised has a Hessian of its own.
-LEFT, MOST_STEPS = 0.03, 100
+LEFT, MAX_STEPS = 0.03, 100
 # With more weights a trace is taken in so many random directions: they miss a few hundredths of it.
 N_DIRECTIONS, SEED = 32, 0
 # Squared lengths of rows are added up in multiples of it.
@@ -267,7 +267,7 @@ class _Search:
     def _minimise(self, mixture: FloatArray, ridge: float, enough: float) -> None:
         """Minimise a mixture of the risks with a ridge over the ball by Newton's method."""
         origin, before, promised = self._weights, math.inf, math.inf
-        for _ in range(MOST_STEPS):
+        for _ in range(MAX_STEPS):
             values, gradients = self._data.risks_and_gradients(self._weights)
             value = float(mixture @ values + 0.5 * ridge * self._weights @ self._weights)
             if value > before + 1e-12 * abs(before):

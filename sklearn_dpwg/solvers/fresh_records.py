@@ -47,7 +47,7 @@ class StreamSolver(FreshSolver):
     n_rounds: int | None = None
     batch_size: int | None = None
     schedule: Literal["planned", "paper"] = "planned"
-    aim: float = 0.4
+    initial_distance: float = 0.4
     max_rounds: int = 256
     horizon: int = 10
 
@@ -88,7 +88,7 @@ RULES: dict[str, Any] = {
     "batch_size": whole(or_none=True),
     "horizon": whole(),
     "max_rounds": whole(),
-    "aim": positive(),
+    "initial_distance": positive(),
     "schedule": one_of("planned", "paper"),
     "noise": key_of(PREFIX_SUMS, or_none=True),
     "learner": accepted_by(make_learner),
@@ -106,8 +106,8 @@ SHARED_PARAMETERS = {
         Records of a round that weights learn from, of all groups together unless one is drawn.
         Where groups have no end, 1.
 """,
-    "aim, max_rounds, horizon": """\
-    aim : float, default=0.4
+    "initial_distance, max_rounds, horizon": """\
+    initial_distance : float, default=0.4
         Distance from the first weights, 0 or a start, that the learner's strength is planned for,
         as a share of the radius, of 20 at most.
     max_rounds : int, default=256
@@ -189,7 +189,7 @@ def rates_of_groups(problem: Problem, rates: FloatArray) -> tuple[float, ...]:
 
 
 def round_sensitivity(
-    problem: Problem, mechanism: PrefixSums, ceiling: float, play: str, rates: FloatArray
+    problem: Problem, mechanism: PrefixSums, loss_clip: float, play: str, rates: FloatArray
 ) -> tuple[float, float]:
     """Return by how much a record moves the sum of gradients of a round, and that of losses.
 
@@ -197,9 +197,9 @@ def round_sensitivity(
     largest factor of a record; the second is of its group.
     """
     constants = problem.constants
-    of_gradient, of_loss = steps.record_errors(problem, min(ceiling, constants.supremum))
+    of_gradient, of_loss = steps.record_errors(problem, min(loss_clip, constants.supremum))
     gradient = problem.lipschitz + of_gradient
-    loss_range = constants.range_up_to(ceiling) + 2.0 * of_loss
+    loss_range = constants.range_up_to(loss_clip) + 2.0 * of_loss
     n_weight, n_feedback = map(float, rates.max(axis=1))
     if play == "weighted":
         # at most 4 records of a group more than its rate, as each role has a share of them

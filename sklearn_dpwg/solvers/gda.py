@@ -18,13 +18,13 @@ from sklearn_dpwg.optimum.saddle_point import on_simplex
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.solvers import descent
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.solver import Solution, signal
+from sklearn_dpwg.solvers.solver import Solution, effective_sample_size
 from sklearn_dpwg.solvers.steps import Space, SumSensitivity, risk_spread
 
 
 def _paper_is_as_written(solver: GDA) -> None:
     """Refuse what the paper's schedule fixes, and a strength that is the paper's alone."""
-    for name in ("risk_share", "loss_ceiling") if solver.schedule == "paper" else ("ridge",):
+    for name in ("risk_share", "loss_clip") if solver.schedule == "paper" else ("ridge",):
         value = getattr(solver, name)
         if value is not None:
             raise InputError(
@@ -48,7 +48,7 @@ class GDA(descent.Descent):
         releases T - 1.
     schedule : {"planned", "paper"}, default="planned"
         "paper" takes steps 1/(ρt), T and noise from Kang et al., with the least constant that keeps
-        the budget; it implies a uniform prior, plain averages, and no ceiling.
+        the budget; it implies a uniform prior, plain averages, and no clip.
     <shared>
     ridge : float, optional
         In the paper's schedule, strength ρ of the public ``ρ/2 ‖w - w₁‖²`` and
@@ -96,7 +96,7 @@ class GDA(descent.Descent):
         if schedule.averaged > schedule.n_steps:
             total, mixture = weights.copy(), dual.copy()
         for step in range(1, schedule.n_steps + 1):
-            released = descent.from_pass(plan, data, weights, dual, noise, schedule.ceiling)
+            released = descent.from_pass(plan, data, weights, dual, noise, schedule.loss_clip)
             rise = released.risks if len(dual) > 1 else np.zeros(1)
             if schedule.ridge:
                 # regularisers know no record, so their gradients need no noise
@@ -146,7 +146,9 @@ class EuclideanRule(descent.StepRule):
 def least_bound_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
     """Plan by minimising the bound on the excess risk over whatever the parameters leave open."""
     n_steps = solver.n_steps or solver.max_passes or descent.PASSES
-    rule = EuclideanRule(problem, solver, n_steps, signal=signal(problem, budget))
+    rule = EuclideanRule(
+        problem, solver, n_steps, effective_sample_size=effective_sample_size(problem, budget)
+    )
     paid, noise = descent.pay_for_passes(rule, budget)
     schedule = GDASchedule(**rule.fields(), group_step=rule.group_step(noise))
     return Plan("gda", problem, budget, paid, schedule, rule.bound(noise), n_steps)
@@ -158,7 +160,7 @@ def paper_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
     n_records, smallest = problem.n_records, float(sizes.min())
     n_steps = max(2, solver.n_steps or math.ceil(n_records ** (2 / 3)))
     taken = n_steps - 1  # the average of w_1, ..., w_T makes no use of a release at w_T
-    sums = SumSensitivity.of(problem, ceiling=problem.constants.supremum)
+    sums = SumSensitivity.of(problem, loss_clip=problem.constants.supremum)
     # one standard deviation for both: multipliers in proportion to 1/Γ and 1/b
     asked = [Release(descent.GRADIENT, "gaussian", 1.0 / sums.gradient_diameter, taken)]
     if problem.n_groups > 1:

@@ -306,19 +306,19 @@ class EXP3(GroupPlayer):
     """Exponential weights with bandit feedback: λ_i falls by exp(-η ℓ/λ_i) for the group drawn.
 
     ℓ/λ_i for the group drawn and 0 elsewhere is an unbiased estimate of all losses (Auer et al.
-    2002). Zhou and Bassily's Algorithm 2 has the ceiling c = 2U.
+    2002). Zhou and Bassily's Algorithm 2 has the clip c = 2U.
     """
 
-    def __init__(self, prior: ArrayLike, rate: float, ceiling: float) -> None:
+    def __init__(self, prior: ArrayLike, rate: float, loss_clip: float) -> None:
         super().__init__(prior, rate)
-        self.ceiling = ceiling
+        self.loss_clip = loss_clip
 
     def update(self, group: int, loss: float) -> None:
-        """Take the loss of the group that was drawn, clipped to [0, ceiling]."""
+        """Take the loss of the group that was drawn, clipped to [0, clip]."""
         if loss <= 0.0:
             return
         weight = self._weights[group]
-        amount = self.rate * min(loss, self.ceiling)
+        amount = self.rate * min(loss, self.loss_clip)
         amount = amount / weight if weight else math.inf
         self._logs[group] = max(self._logs[group] - amount, _LOG_FLOOR)
         self._normalise()

@@ -19,7 +19,7 @@ from sklearn_dpwg.privacy.accounting.calibration import predict_multiplier
 from sklearn_dpwg.solvers import batches as sampling
 from sklearn_dpwg.solvers import centring, descent
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.solver import Solution, by_loss, signal
+from sklearn_dpwg.solvers.solver import Solution, by_loss, effective_sample_size
 from sklearn_dpwg.solvers.steps import (
     GainOfGroups,
     Space,
@@ -74,7 +74,7 @@ class MGR(descent.Descent):
     -----
     A step releases a gradient with noise ``z_w Γ max_i λ_i/n_i`` and risks with noise
     ``z_λ b/n_i``, for multipliers z fixed in advance; on batches both together. Step sizes, the
-    rate of the group weights and the ceiling of the squared error follow earlier releases.
+    rate of the group weights and the clip of the squared error follow earlier releases.
     `docs/theory/mgr.md` proves each.
 
     References
@@ -128,10 +128,10 @@ class MGR(descent.Descent):
         for t in range(schedule.n_steps):
             asked = plan, data, weights, players.current, noise
             if schedule.batches is None:
-                ceiling = schedule.ceiling if level is None else level.ceiling
-                released = descent.from_pass(*asked, ceiling)
+                loss_clip = schedule.loss_clip if level is None else level.loss_clip
+                released = descent.from_pass(*asked, loss_clip)
             else:
-                released = sampling.from_batch(*asked, schedule.batches, schedule.ceiling)
+                released = sampling.from_batch(*asked, schedule.batches, schedule.loss_clip)
             weights = space.project(weights + ball.push(released.gradient, released.noise_std))
             feedback = released.risks, released.risk_variances, players.current
             if level is not None:
@@ -161,36 +161,36 @@ class MGRSchedule(descent.DescentSchedule):
     # (`GroupWeights`), in place of `group_rate`
     adapts: bool = False
     assumed_spread: float = 0.0  # standard deviation of the group risks that planning assumes
-    # losses count up to this multiple of the mean released loss, where that is below `ceiling`
+    # losses count up to this multiple of the mean released loss, where that is below `loss_clip`
     # (`LossLevel`)
-    ceiling_of_level: float = math.inf
+    clip_of_level: float = math.inf
     # whether the averaged weights shrink towards 0 as far as released risks ask for it
     # (`Shrinkage`)
     shrinks: bool = False
 
     @property
     def follows_level(self) -> bool:
-        """Whether the ceiling of losses follows the level of the released ones."""
-        return math.isfinite(self.ceiling_of_level)
+        """Whether the clip of losses follows the level of the released ones."""
+        return math.isfinite(self.clip_of_level)
 
     def __str__(self) -> str:
         """Return a few lines for people."""
         return "\n".join([*([str(self.batches)] if self.batches else []), super().__str__()])
 
 
-# What a run takes from released risks: group weights, the ceiling of losses, shrinkage.
+# What a run takes from released risks: group weights, the clip of losses, shrinkage.
 
 # The assumed spread of the group risks counts like so many released ones, and the spread that is
 # gone by is at least this share of the assumed.
-ASSUMED_STEPS, LEAST_SPREAD = 10.0, 1.0 / 30.0
+ASSUMED_STEPS, MIN_SPREAD = 10.0, 1.0 / 30.0
 
 # A group leads another by at most this and log p in its exponent. Without it one that led for half
 # of a run leads for the other half too, whatever becomes of the others: .15 on one task.
-LARGEST_LEAD = 4.0
+MAX_LEAD = 4.0
 
 # Steps whose released risks tell the level of losses; it is raised by so many standard deviations
-# of its noise, and losses count at least up to this share of the planned ceiling.
-WINDOW, DEVIATIONS, LEAST_CEILING = 10, 2.0, 1e-3
+# of its noise, and losses count at least up to this share of the planned clip.
+WINDOW, DEVIATIONS, MIN_LOSS_CLIP = 10, 2.0, 1e-3
 
 # A group's mean risk is believed to be lower than released by so many deviations of its noise.
 SHRINK_DEVIATIONS = 0.5
@@ -220,7 +220,7 @@ class GroupWeights:
         self._gain.push(risks, variances)
         # θ/T with θ² = H(π) / (q²/T + mean_i v_i/2) for the spread q so far, without this step
         horizon, noise = schedule.n_steps, float(variances.mean()) / 2.0
-        least = (LEAST_SPREAD * schedule.assumed_spread) ** 2
+        least = (MIN_SPREAD * schedule.assumed_spread) ** 2
         spread = max(self._spread / self._n_spreads, least)
         self.rate = math.sqrt(self._entropy / ((spread + noise) / horizon)) / horizon
         weights = self.current
@@ -228,13 +228,13 @@ class GroupWeights:
         self._spread += spread - float((weights * (1.0 - weights)) @ variances)
         self._n_spreads += 1.0
         exponents = self._log_weights + self.rate * risks
-        lead = LARGEST_LEAD + np.log(len(risks))
+        lead = MAX_LEAD + np.log(len(risks))
         self._log_weights = np.maximum(exponents, exponents.max() - lead)
         self.current = self._gain.played(normalised(self._log_weights))
 
 
 class LossLevel:
-    """A ceiling that follows the mean released loss, of all records or under the group weights."""
+    """A clip that follows the mean released loss, of all records or under the group weights."""
 
     def __init__(self, schedule: MGRSchedule, problem: Problem) -> None:
         self._schedule = schedule
@@ -247,16 +247,16 @@ class LossLevel:
         self._levels.append(np.array([shares @ risks, shares**2 @ variances]))
 
     @property
-    def ceiling(self) -> float:
-        """The ceiling of the next step: a multiple of the larger mean loss, but for rare noise."""
+    def loss_clip(self) -> float:
+        """The clip of the next step: a multiple of the larger mean loss, but for rare noise."""
         schedule = self._schedule
         if not self._levels:
-            return schedule.ceiling
+            return schedule.loss_clip
         means, variances = np.mean(self._levels, axis=0)
         deviations = np.sqrt(variances / len(self._levels))
         level = float((np.maximum(means, 0.0) + DEVIATIONS * deviations).max())
-        least = LEAST_CEILING * schedule.ceiling
-        return float(np.clip(schedule.ceiling_of_level * level, least, schedule.ceiling))
+        least = MIN_LOSS_CLIP * schedule.loss_clip
+        return float(np.clip(schedule.clip_of_level * level, least, schedule.loss_clip))
 
 
 class Shrinkage:
@@ -290,7 +290,7 @@ class Shrinkage:
 # The plan of least bound, on all records or on batches.
 
 # No more steps on batches are planned: accounting for them takes long.
-MOST_BATCHES = 50_000
+MAX_BATCHES = 50_000
 
 
 def least_bound_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
@@ -298,23 +298,25 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
     n_steps = solver.n_steps
     if n_steps is None:
         passes = solver.max_passes or by_loss(problem.loss).passes
-        n_steps = min(round(passes / solver.sampling_rate), MOST_BATCHES)
+        n_steps = min(round(passes / solver.sampling_rate), MAX_BATCHES)
     learned = learned_problem(problem, solver, budget)
-    rule = HedgeRule(learned, solver, n_steps, signal=signal(problem, budget))
+    rule = HedgeRule(
+        learned, solver, n_steps, effective_sample_size=effective_sample_size(problem, budget)
+    )
     if solver.sampling_rate == 1.0:
         batches, (releases, noise) = None, descent.pay_for_passes(rule, budget)
     else:
         releases, noise, batches = _pay_for_batches(problem, rule, budget)
-    of_loss = by_loss(learned.loss, signal(learned, budget))
+    of_loss = by_loss(learned.loss, effective_sample_size(learned, budget))
     adapts = problem.n_groups > 1
-    follows_level = adapts and solver.loss_ceiling is None and batches is None
+    follows_level = adapts and solver.loss_clip is None and batches is None
     schedule = MGRSchedule(
         **rule.fields(),
         lowest_loss=None if problem.hidden is None else learned.constants.infimum,
         batches=batches,
         adapts=adapts,
         assumed_spread=risk_spread(learned),
-        ceiling_of_level=of_loss.ceiling_of_level if follows_level else math.inf,
+        clip_of_level=of_loss.clip_of_level if follows_level else math.inf,
         shrinks=adapts and of_loss.shrinks,
     )
     return Plan("mgr", problem, budget, releases, schedule, rule.bound(noise), n_steps)
@@ -336,7 +338,9 @@ def learned_problem(problem: Problem, solver: MGR, budget: Budget) -> Problem:
     by = ""
     if white or (white is None and by_loss(problem.loss).whitens):
         by = centring.planned_whitening(problem, math.inf if white else budget.mu)
-    limit = centring.SlopeLimit(by_loss(problem.loss, signal(problem, budget)).clip_share, by)
+    limit = centring.GradientClip(
+        by_loss(problem.loss, effective_sample_size(problem, budget)).clip_norm, by
+    )
     return centring.centred_problem(problem, limit)
 
 

@@ -27,7 +27,7 @@ from sklearn_dpwg.solvers.solver import Solution, Solver
 MOMENTS = "second moments"
 
 # Moments have an entry for each pair of weights, and noise on each takes 20 μs.
-MOST_WEIGHTS_OF_MOMENTS = 200
+MAX_WEIGHTS_OF_MOMENTS = 200
 
 # Entries of a record's vector beside its row of norm 1: the constant, and the largest residual.
 # With the latter √(1 + constant²) residuals have the least noise; both are exact in binary, and
@@ -38,16 +38,16 @@ CONSTANT, LENGTH = 0.75, 1.25
 ROUNDING = 5e-3
 
 # Records of a group up to which both parts of its sums are exact (docs/theory/sums.md).
-LARGEST_GROUP = 2**38
+MAX_GROUP = 2**38
 
 # Residuals are never clipped to less than this share of the target bound.
-LEAST_CLIP = 0.05
+MIN_CLIP_NORM = 0.05
 
 # Norm of the weights that the planning bound is for, as a share of the problem's `reach`.
-AIM = 0.3
+INITIAL_DISTANCE = 0.3
 
 # What planning assumes that residuals, and weights from those of the round before, are in the last
-# of several rounds, over the target bound and the aim.
+# of several rounds, over the target bound and the initial distance.
 LEFT_BY_ROUNDS = 0.5
 
 
@@ -200,7 +200,7 @@ class Moments(Solver):
             # residuals that are no shorter than the targets are no better to know
             center, clip = np.zeros_like(weights), schedule.target_bound
             if is_shorter:
-                center, clip = weights, max(reach, LEAST_CLIP * schedule.target_bound)
+                center, clip = weights, max(reach, MIN_CLIP_NORM * schedule.target_bound)
             if is_shorter or before.any():
                 precision[-1, :] = precision[:, -1] = 0.0
         return Solution(weights, group_weights, schedule.n_steps, **gain.released)
@@ -212,7 +212,7 @@ def _check_rounding(problem: Problem, norm: float) -> None:
     n_sums = (1 if problem.hidden is None else 2) + problem.n_cells
     largest = problem.most_in_a_group
     rounding = n_sums * largest * norm**2 * 2.0**-50
-    if rounding > ROUNDING / 5.0 * norm**2 or largest > LARGEST_GROUP:
+    if rounding > ROUNDING / 5.0 * norm**2 or largest > MAX_GROUP:
         raise InputError(
             f"solver 'moments' cannot add up {largest:,} records of a group with "
             f"{problem.n_weights:,} weights exactly: choose 'mgr', or split the group."
@@ -227,14 +227,14 @@ def excess_bound_by_group(problem: Problem, schedule: MomentsSchedule) -> FloatA
     """
     sizes = problem.sizes_to_plan_for
     stds = schedule.sensitivity * schedule.multipliers[-1] / sizes
-    aim, ratio = AIM * problem.reach, 1.0
+    initial_distance, ratio = INITIAL_DISTANCE * problem.reach, 1.0
     if schedule.constant > 0.0:
         ratio = max(1.0, problem.intercept_scaling / schedule.constant)
     target = schedule.target_bound / schedule.length
-    square = (aim * ratio) ** 2 + target**2
+    square = (initial_distance * ratio) ** 2 + target**2
     if schedule.n_steps > 1:
         square *= LEFT_BY_ROUNDS**2
-    bound = aim * ratio * stds * math.sqrt(square * (problem.n_columns + 1) / 2.0)
+    bound = initial_distance * ratio * stds * math.sqrt(square * (problem.n_columns + 1) / 2.0)
     if problem.n_groups > 1:
         levels = stds * square / 2.0
         spread = levels + float(np.asarray(problem.prior) @ levels)
@@ -246,7 +246,7 @@ def _active(
     moments: FloatArray, stds: FloatArray, stds_of_rows: FloatArray, problem: Problem
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return moments and deviations, those of the mean for hidden groups that may be empty."""
-    is_active = problem.is_heard
+    is_active = problem.is_active
     if is_active.all():
         return moments, stds, stds_of_rows
     shares = steps.active_shares(problem)
@@ -430,14 +430,14 @@ class NoisyRisks:
         self.n_groups, self.n_weights = self.linear.shape
         self.group_sizes = (1,) * p
 
-    def risks(self, weights: FloatArray, *, ceiling: float | None = None) -> FloatArray:
-        """Return the risks; no ceiling applies."""
+    def risks(self, weights: FloatArray, *, loss_clip: float | None = None) -> FloatArray:
+        """Return the risks; no clip applies."""
         return self.risks_and_gradients(weights)[0]
 
     def risks_and_gradients(
-        self, weights: FloatArray, *, ceiling: float | None = None
+        self, weights: FloatArray, *, loss_clip: float | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the risks and their gradients; no ceiling applies."""
+        """Return the risks and their gradients; no clip applies."""
         images = self.hessians @ weights
         risks = (0.5 * images - self.linear) @ weights + 0.5 * self.constants
         return risks, images - self.linear

@@ -21,7 +21,7 @@ from sklearn_dpwg.data.oracles import RecordOracle, SampleOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
-from sklearn_dpwg.privacy.noise.samplers import LARGEST_QUOTIENT
+from sklearn_dpwg.privacy.noise.samplers import MAX_QUOTIENT
 from sklearn_dpwg.solvers import learners, steps
 from sklearn_dpwg.solvers.fresh_records import (
     RULES,
@@ -62,7 +62,7 @@ class OCO(StreamSolver):
     schedule : {"planned", "paper"}, default="planned"
         "paper" takes a sampled game with batches of 1, a uniform prior, the binary tree unless
         `noise` says otherwise, the rate of Theorem 7 and a strength by the learner's regret bound.
-    <aim, max_rounds, horizon>
+    <initial_distance, max_rounds, horizon>
     play : {"weighted", "sampled"}, optional
         "weighted": a round takes records of every group and weighs their gradients. "sampled", as
         in the paper: a round takes records of a group drawn from the group weights, and play ends
@@ -72,7 +72,7 @@ class OCO(StreamSolver):
         with ``neighbours="replace-one"``, where both players read all records.
     group_rate : float, optional
         Step size of the group player, positive.
-    loss_ceiling : float, optional
+    loss_clip : float, optional
         Most that a record's loss counts for the group player. Planned: half again the largest loss
         of a model that predicts nothing.
     averaging : float, default=2.0
@@ -95,7 +95,7 @@ class OCO(StreamSolver):
     play: Play | None = None
     weight_share: float | None = None
     group_rate: float | None = None
-    loss_ceiling: float | None = None
+    loss_clip: float | None = None
     averaging: float = 2.0
 
     name: ClassVar[str] = "oco"
@@ -105,7 +105,7 @@ class OCO(StreamSolver):
         group_rate=_checks.positive(or_none=True),
         weight_share=_checks.share(or_none=True),
         averaging=_checks.within(0.0, 100.0),
-        loss_ceiling=_checks.any_number(or_none=True),
+        loss_clip=_checks.any_number(or_none=True),
         play=_checks.one_of("weighted", "sampled", or_none=True),
     )
 
@@ -118,8 +118,8 @@ class OCO(StreamSolver):
         plan = paper_plan if self.schedule == "paper" else least_bound_plan
         schedule, releases, bounds = plan(problem, budget, self)
         if problem.n_groups > 1:
-            quotient = max(schedule.rates) * schedule.ceiling / schedule.feedback_range
-            if quotient > LARGEST_QUOTIENT:
+            quotient = max(schedule.rates) * schedule.loss_clip / schedule.loss_sensitivity
+            if quotient > MAX_QUOTIENT:
                 raise InputError(
                     f"a batch of {max(schedule.rates):,.3g} records may show a record by how its "
                     "losses are rounded: take more rounds."
@@ -153,15 +153,15 @@ class OCOSchedule(StreamSchedule):
     gradient_multiplier: float  # noise per unit of sensitivity on the sums
     feedback_multiplier: float  # the same on the losses; 0 where none are released
     gradient_diameter: float  # Γ, by which a record moves its own gradient at most, and rounding
-    feedback_range: float  # by which it moves the sums of losses at most, and rounding
-    ceiling: float  # a record's loss counts for at most this in the feedback,
+    loss_sensitivity: float  # by which it moves the sums of losses at most, and rounding
+    loss_clip: float  # a record's loss counts for at most this in the feedback,
     # and what exceeds this: the infimum, or where groups are hidden the middle of the range
     center: float
     # records of each group that the weights player reads in a round on average, which sums are over
     weight_rates: tuple[float, ...]
     feedback_rates: tuple[float, ...]  # the same for the group player
     feedback_bound: float  # U of a sampled game: EXP3 gets U minus a noisy loss, within [0, 2U]
-    aim: float  # norm a of the weights that are aimed at
+    initial_distance: float  # norm a of the weights that are aimed at
     fixed_strength: float | None  # of the weights player, where it does not follow the noise
     averaging: float  # round t counts in the averages in proportion to t to this power
     group_rate: float = 0.0  # step size η of the group player
@@ -182,8 +182,10 @@ class OCOSchedule(StreamSchedule):
         variance, lipschitz = AVERAGED_VARIANCE * noise_std**2, self.problem.lipschitz
         if math.isinf(self.smoothness):
             slope = lipschitz**2 + 2.0 * lipschitz * np.sqrt(variance)
-            return np.sqrt(self.n_rounds * slope) / self.aim
-        curved = (2.0 * self.n_rounds * variance * self.smoothness / self.aim**2) ** (1.0 / 3.0)
+            return np.sqrt(self.n_rounds * slope) / self.initial_distance
+        curved = (2.0 * self.n_rounds * variance * self.smoothness / self.initial_distance**2) ** (
+            1.0 / 3.0
+        )
         return np.maximum(curved, self.smoothness / LONGEST_STEP)
 
     def excess_by_group(self) -> FloatArray:
@@ -200,7 +202,7 @@ class OCOSchedule(StreamSchedule):
         noise = np.minimum(lipschitz * moved, 0.5 * self.smoothness * moved**2)
         if math.isinf(self.smoothness):
             noise += 0.5 * step * lipschitz**2
-        bound = self.aim**2 / (2.0 * step * played) + noise
+        bound = self.initial_distance**2 / (2.0 * step * played) + noise
         if problem.n_groups > 1:
             start, steady = self.group_terms()
             bound += start / played / self.group_rate + self.group_rate * steady
@@ -209,8 +211,8 @@ class OCOSchedule(StreamSchedule):
     def group_terms(self) -> tuple[FloatArray, FloatArray]:
         """Return what the group player's rate times the rounds divides, and what it multiplies."""
         start = -np.log(np.asarray(self.problem.prior))
-        units = self.feedback_range / self._rates_to_plan_for(self.feedback_rates)
-        spread = (RISK_SPREAD * self.feedback_range) ** 2
+        units = self.loss_sensitivity / self._rates_to_plan_for(self.feedback_rates)
+        spread = (RISK_SPREAD * self.loss_sensitivity) ** 2
         if self.problem.hidden is not None:  # the noise of a sum counts once, not round by round
             noise = (self.feedback_multiplier * self.worst_std * units) ** 2
             return start, spread + 0.5 * noise / self.n_rounds
@@ -240,11 +242,11 @@ SAMPLED_GROUPS, ROUNDS_OF_A_GROUP = 8, 2.0
 def least_bound_plan(problem: Problem, budget: Budget, solver: OCO) -> Planned:
     """Plan for the least bound over whatever the parameters leave open."""
     multiple, prior = CEILING_OVER_ZERO_SCORE, np.asarray(problem.prior)
-    ceiling = float(steps.loss_ceiling(problem, solver.loss_ceiling, "OCO", multiple=multiple))
+    loss_clip = float(steps.loss_clip(problem, solver.loss_clip, "OCO", multiple=multiple))
 
     def planned(play: Play, n_rounds: int, rates: FloatArray, weight_share: float) -> Planned:
         releases = releases_of(problem, budget, n_rounds, weight_share)
-        schedule = schedule_of(problem, solver, play, n_rounds, rates, releases, ceiling)
+        schedule = schedule_of(problem, solver, play, n_rounds, rates, releases, loss_clip)
         return schedule, releases, schedule.excess_by_group()
 
     every = (planned(*deal) for deal in deals(problem, solver))
@@ -334,19 +336,21 @@ def schedule_of(
     n_rounds: int,
     rates: FloatArray,
     releases: Sequence[Release],
-    ceiling: float,
+    loss_clip: float,
 ) -> OCOSchedule:
     """Return the schedule of a deal, by default with the best rate of the group player."""
     several, center = problem.n_groups > 1, problem.constants.infimum
     mechanism = prefix_sums(solver, problem, n_rounds)
-    gradient_diameter, feedback_range = round_sensitivity(problem, mechanism, ceiling, play, rates)
+    gradient_diameter, loss_sensitivity = round_sensitivity(
+        problem, mechanism, loss_clip, play, rates
+    )
     multiplier = releases[1].noise_multiplier if several else 0.0
-    of_round, feedback_bound = rates.sum(axis=0), feedback_range
+    of_round, feedback_bound = rates.sum(axis=0), loss_sensitivity
     if problem.hidden is not None:  # both players read the same places
-        of_round, center = rates[0], center + (ceiling - center) / 2.0
+        of_round, center = rates[0], center + (loss_clip - center) / 2.0
     if several and play == "sampled":
-        noise_scale = multiplier * feedback_range / float(rates[1, 0])
-        feedback_bound = learners.bandit_bound(feedback_range, noise_scale, n_rounds)
+        noise_scale = multiplier * loss_sensitivity / float(rates[1, 0])
+        feedback_bound = learners.bandit_bound(loss_sensitivity, noise_scale, n_rounds)
     schedule = OCOSchedule(
         problem=problem,
         play=play,
@@ -357,13 +361,13 @@ def schedule_of(
         gradient_multiplier=releases[0].noise_multiplier,
         feedback_multiplier=multiplier,
         gradient_diameter=gradient_diameter,
-        feedback_range=feedback_range,
-        ceiling=ceiling,
+        loss_sensitivity=loss_sensitivity,
+        loss_clip=loss_clip,
         center=center,
         weight_rates=rates_of_groups(problem, rates[0]),
         feedback_rates=rates_of_groups(problem, rates[1]),
         feedback_bound=feedback_bound,
-        aim=solver.aim * problem.reach,
+        initial_distance=solver.initial_distance * problem.reach,
         fixed_strength=learners.make_leader(solver.learner).strength,
         averaging=float(solver.averaging),
     )
@@ -396,10 +400,10 @@ def paper_plan(problem: Problem, budget: Budget, solver: OCO) -> Planned:
     strength, regret = learners.strength_of_least_regret(
         learners.make_leader(solver.learner), problem.radius, problem.lipschitz, *noise
     )
-    uniform, ceiling = replace(problem, prior=(1.0 / p,) * p), problem.constants.supremum
+    uniform, loss_clip = replace(problem, prior=(1.0 / p,) * p), problem.constants.supremum
     rates = np.full((2, p), [[own], [other]])
     schedule = replace(
-        schedule_of(uniform, solver, "sampled", n_rounds, rates, releases, ceiling),
+        schedule_of(uniform, solver, "sampled", n_rounds, rates, releases, loss_clip),
         group_rate=rate,
         feedback_bound=bound,
         fixed_strength=strength,
@@ -488,10 +492,10 @@ class OCOGame(StreamGame):
         for release in self._feedback_releases:
             # sums are over public rates; one that reads no records is a loss of 0 without noise
             is_read, rates = np.asarray(sizes[1]) > 0, np.asarray(schedule.feedback_rates)
-            moved = np.where(is_read, schedule.feedback_range / rates, 0.0)
+            moved = np.where(is_read, schedule.loss_sensitivity / rates, 0.0)
             noisy = self._noise.laplace(sums / rates, sensitivity=moved, release=release)
             rate = schedule.group_rate
-            scale = rate * schedule.feedback_multiplier * schedule.feedback_range / rates
+            scale = rate * schedule.feedback_multiplier * schedule.loss_sensitivity / rates
             correction = np.where(is_read, steps.log_mean_exp_laplace(scale), 0.0)
             self._groups.update(-noisy + correction / rate)
 
@@ -536,7 +540,7 @@ class SampledGame(OCOGame):
         gradient, losses = self._read(oracle, group, weights, n_weight, n_feedback)
         self._release_gradient(gradient / n_weight, weights)
         for release in self._feedback_releases:
-            mean, moved = losses / n_feedback, schedule.feedback_range / n_feedback
+            mean, moved = losses / n_feedback, schedule.loss_sensitivity / n_feedback
             noisy = float(self._noise.laplace(mean, sensitivity=moved, release=release))
             self._groups.update(group, schedule.feedback_bound - noisy)
 
@@ -569,14 +573,14 @@ class PlacesGame(OCOGame):
             if self._loss_sums is None:
                 self._loss_sums = self._noisy_sums(release, problem.n_groups)
             # the group weights follow what all noisy sums so far say, and not their noise
-            moved, rates = schedule.feedback_range, np.array(schedule.feedback_rates)
+            moved, rates = schedule.loss_sensitivity, np.array(schedule.feedback_rates)
             means = self._loss_sums.release(sums, sensitivity=moved) / rates
             stds = schedule.feedback_multiplier * self._loss_sums.unit_std * moved / rates
-            risks, variances = steps.heard(means, stds**2, problem)
+            risks, variances = steps.active(means, stds**2, problem)
             expected = (self._n_played * EXPECTED_SPREAD * problem.constants.zero_score) ** 2
             self._groups.update_sums(risks, variances, expected)
 
 
 def clipped_losses(schedule: OCOSchedule, values: FloatArray, n_weight: int) -> FloatArray:
-    """Return the losses behind those for the weights: up to the ceiling, less the center."""
-    return np.asarray(np.minimum(values[n_weight:], schedule.ceiling) - schedule.center)
+    """Return the losses behind those for the weights: up to the clip, less the center."""
+    return np.asarray(np.minimum(values[n_weight:], schedule.loss_clip) - schedule.center)

@@ -60,7 +60,7 @@ class OnlineToBatch(StreamSolver):
     schedule : {"planned", "paper"}, default="planned"
         "paper" takes batches of 1 unless `batch_size` says more, the binary tree unless `noise`
         does, and the paper's formula for the noise with exact accounting.
-    <aim, max_rounds, horizon>
+    <initial_distance, max_rounds, horizon>
     power : float, optional
         Round t counts in the output by t to this power k, from 0 to 10. Planned: 1. The paper's is
         3 for a parameter-free learner.
@@ -229,11 +229,14 @@ def planned_rounds(
         convexity=float(solver.convexity),
         remark=MIXTURE if problem.n_groups > 1 else "",
     )
-    # bets may go anywhere in the ball; weights that grow like t up to the aim are so far from their
-    # average
-    learner, aim = learners.make_learner(solver.learner), solver.aim * problem.reach
+    # bets may go anywhere in the ball; weights that grow like t up to the initial distance are
+    # so far from their average
+    learner, initial_distance = (
+        learners.make_learner(solver.learner),
+        solver.initial_distance * problem.reach,
+    )
     is_free = isinstance(learner, learners.ParameterFree)
-    reach = problem.diameter if is_free else aim / (solver.exponent + 2.0)
+    reach = problem.diameter if is_free else initial_distance / (solver.exponent + 2.0)
     weights = round_weights(n_rounds, solver.exponent)
     moved = reach * weights / np.cumsum(weights)
     moved[0] = 0.0
@@ -241,12 +244,15 @@ def planned_rounds(
     noise = multiplier * float((prior / group_rates).max())
     noise_stds = noise * np.maximum.accumulate(units) * mechanism.standard_deviations()
     least_bound = betting_bound if is_free else strength_bound
-    bound, strength = least_bound(schedule, learner, aim, noise_stds)
+    bound, strength = least_bound(schedule, learner, initial_distance, noise_stds)
     return replace(schedule, strength=strength), bound
 
 
 def strength_bound(
-    schedule: OnlineToBatchSchedule, learner: learners.Learner, aim: float, noise_stds: FloatArray
+    schedule: OnlineToBatchSchedule,
+    learner: learners.Learner,
+    initial_distance: float,
+    noise_stds: FloatArray,
 ) -> tuple[float, float]:
     """Return the planning bound and the strength that makes it least.
 
@@ -272,15 +278,19 @@ def strength_bound(
     length = totals[-1] / strengths
     answered = np.minimum(curve, problem.n_weights / length)
     noise = np.minimum(0.5 * answered * std**2, problem.lipschitz * std)
-    bounds = 0.5 * strengths * aim**2 / totals[-1] + noise + 0.5 * convexity * aim**2
+    bounds = (
+        0.5 * strengths * initial_distance**2 / totals[-1]
+        + noise
+        + 0.5 * convexity * initial_distance**2
+    )
     best = int(np.argmin(bounds))
     return float(bounds[best]), float(strengths[best])
 
 
 def betting_bound(
-    schedule: OnlineToBatchSchedule, learner: Any, aim: float, noise_stds: FloatArray
+    schedule: OnlineToBatchSchedule, learner: Any, initial_distance: float, noise_stds: FloatArray
 ) -> tuple[float, float]:
-    """Return the bound for a parameter-free learner at the aim, and its largest norm.
+    """Return the bound for a parameter-free learner at the initial distance, and its largest norm.
 
     Theorem 11 of the paper with the constants of `ParameterFree`.
     """
@@ -288,12 +298,12 @@ def betting_bound(
     noise_norms = math.sqrt(problem.n_weights) * noise_stds
     weights = round_weights(n_rounds + 1, schedule.power)
     slopes, curves = schedule.regulariser(np.arange(1.0, n_rounds + 1.0), noise_norms)
-    costs = 2.0 * float((slopes * aim + curves * aim**2).sum())
+    costs = 2.0 * float((slopes * initial_distance + curves * initial_distance**2).sum())
     norms = weights[:-1] * (problem.lipschitz + convexity * problem.diameter)
     norms += CLIPPED_DEVIATIONS * noise_norms + slopes + 2.0 * curves * problem.diameter
     strength = float(norms.max() if learner.strength is None else learner.strength)
-    regret = learners.betting_regret(learner, n_rounds, problem.radius, strength, aim)
-    return (regret + costs) / float(weights.sum()) + 0.5 * convexity * aim**2, strength
+    regret = learners.betting_regret(learner, n_rounds, problem.radius, strength, initial_distance)
+    return (regret + costs) / float(weights.sum()) + 0.5 * convexity * initial_distance**2, strength
 
 
 # --- the paper's --------------------------------------------------------------------------------

@@ -22,9 +22,9 @@ from sklearn_dpwg.optimum.saddle_point import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers import centring, rounds, steps
-from sklearn_dpwg.solvers.centring import CentredProblem, SlopeLimit, is_worth_centring
+from sklearn_dpwg.solvers.centring import CentredProblem, GradientClip, is_worth_centring
 from sklearn_dpwg.solvers.plan import Plan, first_of_least
-from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution, by_loss, signal
+from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution, by_loss, effective_sample_size
 from sklearn_dpwg.solvers.steps import Space, SumSensitivity
 
 # Strengths that grow tenfold stay squarable so long; planning takes the square of the phases.
@@ -72,7 +72,7 @@ class PhasedERM(FreshSolver):
         Share of the budget (of μ²) spent on group risks, between 0 and 1.
     averaging : float, optional
         Share of the phases, the last ones, that is averaged; above 0, at most 1.
-    aim : float, default=0.3
+    initial_distance : float, default=0.3
         Distance from the first weights, 0 or a start, that the bound compares with, as a share of
         the radius, of 20 at most.
     smoothing_width : float, optional
@@ -114,7 +114,7 @@ class PhasedERM(FreshSolver):
     mu_groups: float | None = None
     risk_share: float | None = None
     averaging: float | None = None
-    aim: float = 0.3
+    initial_distance: float = 0.3
     smoothing_width: float | None = None
     max_passes: int = 300
     horizon: int = 10
@@ -133,7 +133,7 @@ class PhasedERM(FreshSolver):
         max_passes=whole(),
         horizon=whole(1, MAX_PHASES),
         mu_weights=positive(least=_WEAKEST, or_none=True),
-        aim=positive(),
+        initial_distance=positive(),
         smoothing_width=positive(or_none=True),
         mu_groups=positive(least=_WEAKEST, or_infinite=True, or_none=True),
         risk_share=share(or_none=True),
@@ -244,12 +244,12 @@ class PhaseGame(Game):
                 payer, schedule = index, schedule.of_fresh(plan.problem, read.group_sizes)
         if index > 0 and of_risks:
             risks = rounds.release_risks(read, self._weights, schedule, noise, of_risks[0], payer)
-            heard, _ = steps.heard(risks, np.zeros_like(risks), plan.problem)
-            self._gain.push(heard, schedule.risk_stds**2)
+            active, _ = steps.active(risks, np.zeros_like(risks), plan.problem)
+            self._gain.push(active, schedule.risk_stds**2)
             self._log_mixture = (
-                self._log_mixture + schedule.group_rate * heard - schedule.correction
+                self._log_mixture + schedule.group_rate * active - schedule.correction
             )
-        mixture = steps.normalised(self._log_mixture, least=steps.LEAST_PRIOR)
+        mixture = steps.normalised(self._log_mixture, least=steps.MIN_PRIOR)
         mixture = self._gain.played(mixture)
         phase, solved = schedule.phase(index, mixture), schedule.solved
         released = rounds.release_weights(
@@ -334,7 +334,7 @@ def _learned_problem(problem: Problem, budget: Budget, solver: PhasedERM) -> Pro
     if is_centred is None and not problem.fresh_calls:
         # phases are solved in a ball of centred rows, which is another one where it binds
         is_centred = is_convex and problem.radius > problem.reach and is_worth_centring(problem)
-    limit = SlopeLimit(by_loss(problem.loss, signal(problem, budget)).clip_share)
+    limit = GradientClip(by_loss(problem.loss, effective_sample_size(problem, budget)).clip_norm)
     return centring.centred_problem(problem, limit) if is_centred else problem
 
 
@@ -373,9 +373,9 @@ def _schedules_of(
         problem = rounds.part_of(problem, n_phases)
     constants = problem.constants
     multiplier = math.sqrt(n_risks / share_of_risks) / mu if share_of_risks > 0.0 else 0.0
-    multiple = by_loss(problem.loss, mu * problem.typical_size).ceiling
-    ceiling = min(multiple * constants.zero_score, constants.supremum)
-    sums = SumSensitivity.of(problem, ceiling=ceiling)
+    multiple = by_loss(problem.loss, mu * problem.typical_size).loss_clip
+    loss_clip = min(multiple * constants.zero_score, constants.supremum)
+    sums = SumSensitivity.of(problem, loss_clip=loss_clip)
     mu_groups = math.inf if solver.mu_groups is None else float(solver.mu_groups)
     rate, owed = 0.0, np.zeros(problem.n_groups)
     if problem.n_groups > 1:
@@ -397,7 +397,7 @@ def _schedules_of(
     ):
         solved = replace(problem, loss=problem.loss.smoothed(width)) if width else problem
         bound = _bound(
-            aim=solver.aim * problem.reach,
+            initial_distance=solver.initial_distance * problem.reach,
             lipschitz=solved.lipschitz,
             trace=problem.loss.n_outputs * solved.smoothness,
             n_weights=problem.n_weights,
@@ -416,7 +416,7 @@ def _schedules_of(
             mu_groups=mu_groups,
             mu_weights=fixed,
             bound=bound,
-            ceiling=ceiling,
+            loss_clip=loss_clip,
             sums=sums,
             risks_multiplier=multiplier,
             group_rate=rate,

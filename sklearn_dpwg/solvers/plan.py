@@ -43,7 +43,7 @@ class Plan:
         What will leave the records, with noise per unit of sensitivity and counts; none for the
         exact solution.
     schedule : object
-        The solver's own public numbers: step-size rules, prior, ceilings (a frozen dataclass).
+        The solver's own public numbers: step-size rules, prior, clips (a frozen dataclass).
     predicted_excess_if_worst : sequence of float
         For each group the planning bound on the excess risk of the worst-off group, in units of
         the loss, if that group, known to nobody, is the worst-off one.

@@ -176,7 +176,7 @@ class DescentBound:
     if that is less, by tables of what an average keeps at each ratio of curvature to strength.
     """
 
-    aim: float  # norm a of the weights that the run is compared with
+    initial_distance: float  # norm a of the weights that the run is compared with
     lipschitz: float  # L, in the weights
     trace: float  # bound on the trace of the Hessian of the loss of one record
     n_weights: int
@@ -206,7 +206,7 @@ class DescentBound:
         noise = (dual + _PRICES[:, None] * limits).min(axis=0) * STRENGTHS
         noise[limits > _RATIOS[-1]] = np.inf  # beyond the tables; the other bound holds
         slope = self.lipschitz * math.sqrt(2.0 * float(variance[0]) / math.pi)
-        return 0.5 * cell * self.aim**2 * STRENGTHS * bias[last], cell * noise, slope
+        return 0.5 * cell * self.initial_distance**2 * STRENGTHS * bias[last], cell * noise, slope
 
 
 @lru_cache(maxsize=512)
@@ -286,7 +286,7 @@ class PhaseSchedule:
     mu_weights: tuple[float, ...] | None
     bound: DescentBound | None = None
     # a record's loss counts for at most this much in the group risks
-    ceiling: float = math.inf
+    loss_clip: float = math.inf
     sums: SumSensitivity | None = None  # by how much a record moves the sums of these losses
     # noise per unit of sensitivity on them; 0 where none are released
     risks_multiplier: float = 0.0
@@ -316,7 +316,7 @@ class PhaseSchedule:
         of_sum = self.sums.loss_range * problem.loss_noise
         stds = self.risks_multiplier * of_sum / np.asarray(problem.group_sizes)
         if problem.hidden is not None:
-            stds = np.sqrt(steps.heard(stds, stds**2, problem)[1])
+            stds = np.sqrt(steps.active(stds, stds**2, problem)[1])
         return np.asarray(stds)
 
     @property
@@ -331,7 +331,7 @@ class PhaseSchedule:
             part = replace(part, group_sizes=tuple(sizes))
         else:
             part = replace(part, hidden=replace(part.hidden, n_records=sum(sizes)))
-        sums = SumSensitivity.of(part, ceiling=self.ceiling)
+        sums = SumSensitivity.of(part, loss_clip=self.loss_clip)
         return replace(self, solved=replace(part, loss=self.solved.loss), sums=sums)
 
     def __str__(self) -> str:
@@ -379,7 +379,7 @@ def release_risks(
     sums, problem = schedule.sums, schedule.solved
     assert sums is not None
     center = 0.0 if problem.hidden is None else sums.center
-    losses, _ = read.sums(weights, ceiling=schedule.ceiling, gradients=False, center=center)
+    losses, _ = read.sums(weights, loss_clip=schedule.loss_clip, gradients=False, center=center)
     # sums, of which a record moves those of its groups: dividing them first would round them
     moved = sums.loss_range * problem.loss_moves
     noisy = noise.gaussian(losses, sensitivity=moved, release=release, payer=payer)

@@ -293,13 +293,15 @@ class FreshSolver(Solver):
 class ByLoss:
     """What a planned run takes from its loss, measured by ``benchmarks/ablation.py``."""
 
-    step_share: float = 0.14  # length of a step, over `aim/(s √T)` for a coordinate's noise s
-    # losses count up to this multiple of what predicting nothing can cost: a lower ceiling hides
+    step_share: float = (
+        0.14  # length of a step, over `initial_distance/(s √T)` for a coordinate's noise s
+    )
+    # losses count up to this multiple of what predicting nothing can cost: a lower clip hides
     # groups that a model fails, a higher one has more noise
-    ceiling: float = 2.16
-    clip_share: float = 0.9  # of gradients, over the root mean square of centred rows
+    loss_clip: float = 2.16
+    clip_norm: float = 0.9  # of gradients, over the root mean square of centred rows
     # where finite, losses of a step count up to this multiple of the mean released loss
-    ceiling_of_level: float = math.inf
+    clip_of_level: float = math.inf
     is_centred: bool = False  # whether rows are centred where nobody says so
     # whether learned weights shrink where the worst-off group gained less than the others:
     # `zero_score` is the loss at weights of 0, whatever the record
@@ -310,29 +312,29 @@ class ByLoss:
     directions: float = 3.0
     passes: int = 150  # of a planned run of `MGR`; steps at kinks circle where they are few
 
-    def at(self, signal: float) -> ByLoss:
+    def at(self, effective_sample_size: float) -> ByLoss:
         """Return what limits are where there is little noise for them to save: ever looser."""
-        slopes = max(1.0, signal / SLOPES_BIND) ** SLOPES_LOOSEN
-        losses = 1.0 + math.log(max(1.0, signal / LOSSES_BIND))
+        slopes = max(1.0, effective_sample_size / SLOPES_BIND) ** SLOPES_LOOSEN
+        losses = 1.0 + math.log(max(1.0, effective_sample_size / LOSSES_BIND))
         return replace(
             self,
-            clip_share=slopes * self.clip_share,
-            ceiling=losses * self.ceiling,
-            ceiling_of_level=losses * self.ceiling_of_level,
+            clip_norm=slopes * self.clip_norm,
+            loss_clip=losses * self.loss_clip,
+            clip_of_level=losses * self.clip_of_level,
         )
 
 
 # What cuts slopes and losses trades bias for noise, so it loosens as noise vanishes: slopes with a
-# power of the `signal` from here on, losses with its logarithm.
+# power of the `effective_sample_size` from here on, losses with its logarithm.
 SLOPES_BIND, SLOPES_LOOSEN, LOSSES_BIND = 2_000.0, 0.3, 1_500.0
 
-# A group whose few, large losses a lower ceiling hides would lose all that groups gain elsewhere.
-LOG_LOSS = ByLoss(ceiling=4.33, is_centred=True, shrinks=True, whitens=True, passes=60)
+# A group whose few, large losses a lower clip hides would lose all that groups gain elsewhere.
+LOG_LOSS = ByLoss(loss_clip=4.33, is_centred=True, shrinks=True, whitens=True, passes=60)
 # Its slopes are residuals, most of them small beside the largest.
 SQUARED_ERROR = ByLoss(
-    ceiling=1.0,
-    clip_share=0.4,
-    ceiling_of_level=6.0,
+    loss_clip=1.0,
+    clip_norm=0.4,
+    clip_of_level=6.0,
     is_centred=True,
     directions=30.0,
     passes=60,
@@ -345,12 +347,12 @@ BY_LOSS: dict[type[Loss], ByLoss] = {
 }
 
 
-def by_loss(loss: Loss, signal: float = 0.0) -> ByLoss:
+def by_loss(loss: Loss, effective_sample_size: float = 0.0) -> ByLoss:
     """Return the constants of a loss, which are its class's own."""
-    return BY_LOSS.get(type(loss), ByLoss()).at(signal)
+    return BY_LOSS.get(type(loss), ByLoss()).at(effective_sample_size)
 
 
-def signal(problem: Problem, budget: Budget) -> float:
+def effective_sample_size(problem: Problem, budget: Budget) -> float:
     """Return μ times the size of a typical group: one over the noise on its mean, but for a bound.
 
     A public fact, by which whatever trades bias for noise is loosened.

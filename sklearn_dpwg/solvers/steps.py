@@ -16,7 +16,7 @@ from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.saddle_point import project_to_ball
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.sensitivity import record_rounding, weighting_slack
-from sklearn_dpwg.solvers.centring import Centring, SlopeLimit, release_centre
+from sklearn_dpwg.solvers.centring import Centring, GradientClip, release_centre
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, by_loss
 
@@ -30,7 +30,7 @@ SPREAD_OVER_ZERO_SCORE = 0.15
 CORRECTION = 0.5
 
 # A mixture's weight is at least this of its largest, where what minimises it needs positive ones.
-LEAST_PRIOR = math.exp(-600.0)
+MIN_PRIOR = math.exp(-600.0)
 
 
 def risk_spread(problem: Problem) -> float:
@@ -49,7 +49,7 @@ class Space(NamedTuple):
     def of(
         cls,
         plan: Plan,
-        limit: SlopeLimit | None,
+        limit: GradientClip | None,
         data: Risks | None,
         noise: NoiseSource,
         start: Solution | None,
@@ -85,28 +85,28 @@ class Space(NamedTuple):
         return project_to_ball(rows, self.problem.radius)
 
 
-def loss_ceiling(problem: Problem, asked: float | None, owner: str, *, multiple: float) -> float:
+def loss_clip(problem: Problem, asked: float | None, owner: str, *, multiple: float) -> float:
     """Return the most that a record's loss counts for in the group risks; planned where None."""
     constants = problem.constants
     planned = multiple * constants.zero_score
-    ceiling = min(planned if asked is None else asked, constants.supremum)
-    if ceiling <= constants.infimum:
+    loss_clip = min(planned if asked is None else asked, constants.supremum)
+    if loss_clip <= constants.infimum:
         raise InputError(
-            f"loss_ceiling of {owner} must be above the smallest possible loss, "
-            f"{constants.infimum:.3g}, got {ceiling:.3g}."
+            f"loss_clip of {owner} must be above the smallest possible loss, "
+            f"{constants.infimum:.3g}, got {loss_clip:.3g}."
         )
-    return ceiling
+    return loss_clip
 
 
-def heard(
+def active(
     risks: FloatArray, variances: FloatArray, problem: Problem
 ) -> tuple[FloatArray, FloatArray]:
     """Return released risks and variances, the mean's for groups that may as well be empty.
 
     The risk of an empty group is the number that losses are taken relative to, which may be the
-    largest of all: so hidden groups below three standard deviations of their count are not heard.
+    largest of all: so hidden groups below three standard deviations of their count are not active.
     """
-    is_active = problem.is_heard
+    is_active = problem.is_active
     if len(risks) == 0 or is_active.all():
         return risks, variances
     shares = active_shares(problem)
@@ -118,7 +118,7 @@ def heard(
 
 def active_shares(problem: Problem) -> FloatArray:
     """Return the groups' shares of the records, 0 of those that may as well be empty."""
-    is_active = problem.is_heard
+    is_active = problem.is_active
     sizes = np.asarray(problem.group_sizes, dtype=float) * (is_active if is_active.any() else 1.0)
     return np.asarray(sizes / sizes.sum())
 
@@ -201,7 +201,7 @@ RUNNING_STEPS, FIRST_STEPS = 80, 15
 # Variance of a loss from record to record, as a share of the square of what predicting nothing
 # costs; how many times that of the noise counts; the least drop of the mean risk, as a share; and
 # the least that predicting nothing may cost by a noisy release, as a share of the most.
-LOSS_VARIANCE, NOISE_COUNTS, LEAST_DROP, LEAST_RISK = 0.2, 3.0, 0.04, 1e-3
+LOSS_VARIANCE, NOISE_COUNTS, MIN_DROP, MIN_RISK = 0.2, 3.0, 0.04, 1e-3
 
 
 class GainOfGroups:
@@ -222,7 +222,7 @@ class GainOfGroups:
         of_loss = by_loss(problem.loss)
         self._nothing = nothing if of_loss.shrinks else risk_of_nothing
         self._directions = of_loss.directions
-        self._least = LEAST_RISK * nothing
+        self._least = MIN_RISK * nothing
         of_weights = problem.optimism_correction * problem.n_weights
         self._costs = of_weights / (2.0 * self._sizes)
         self._total, self._variances = np.zeros((2, len(self._sizes)))
@@ -249,7 +249,7 @@ class GainOfGroups:
         between = variance_between(means, noise)
         gaps = between / (between + noise) * (means - of_all)
         gaps -= self._prior @ gaps
-        drop = 4.0 * max(self._nothing - of_all, LEAST_DROP * self._nothing) / self._directions
+        drop = 4.0 * max(self._nothing - of_all, MIN_DROP * self._nothing) / self._directions
         worst = int(gaps.argmax())
         gain = float(gaps[worst] ** 2 / drop)
         if self._n_steps <= FIRST_STEPS or gain > self.gain:
@@ -367,14 +367,14 @@ class SumSensitivity:
     center: float
 
     @classmethod
-    def of(cls, problem: Problem, *, ceiling: float) -> Self:
-        """Return the numbers of a problem whose losses count up to a ceiling.
+    def of(cls, problem: Problem, *, loss_clip: float) -> Self:
+        """Return the numbers of a problem whose losses count up to a clip.
 
         Parameters
         ----------
         problem : Problem
             Public facts.
-        ceiling : float
+        loss_clip : float
             A record's loss counts for at most this much.
 
         Returns
@@ -383,14 +383,14 @@ class SumSensitivity:
             From these alone.
         """
         constants = problem.constants
-        highest = min(ceiling, constants.supremum)
+        highest = min(loss_clip, constants.supremum)
         of_gradient, of_loss = record_errors(problem, highest)
         # as they are read: a change of variables may follow
         factor, gradient = problem.rounding_factor, problem.summed_norm + of_gradient
         # a loss is cut to a unit of what losses may be at weights twice as long, and the sum of a
         # group's, the centre taken off, is rounded a few times and once a cell
         coarse = problem.loss.constants(8.0 * max(1.0, constants.score_bound))
-        largest = max(abs(coarse.infimum), abs(min(coarse.supremum, ceiling)), abs(highest))
+        largest = max(abs(coarse.infimum), abs(min(coarse.supremum, loss_clip)), abs(highest))
         rounded = (8.0 + 2.0 * problem.n_cells) * _UNIT * problem.most_in_a_group
         loss = (largest + of_loss) * (LOSS_UNIT + rounded)
         # cutting moves gradients towards 0, each output by itself: not farther apart than one from
@@ -406,6 +406,6 @@ class SumSensitivity:
                 gradient, n_records=problem.n_records, n_groups=problem.roundings_of_a_mean
             ),
             gradient_norm=problem.lipschitz + of_gradient,
-            loss_range=constants.range_up_to(ceiling) + 2.0 * of_loss + loss,
+            loss_range=constants.range_up_to(loss_clip) + 2.0 * of_loss + loss,
             center=constants.infimum + (highest - constants.infimum) / 2.0,
         )

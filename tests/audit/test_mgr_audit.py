@@ -160,7 +160,7 @@ def test_privacy_loss_where_both_releases_are_at_their_worst():
     problem = make_problem((1, 30), loss=SquaredError(), radius=1e-3, scaling=0.0)
     tightest = {}
     for share in (0.05, 0.5, 0.95):
-        solver = MGR(n_steps=5, risk_share=share, loss_ceiling=math.inf)
+        solver = MGR(n_steps=5, risk_share=share, loss_clip=math.inf)
         plan = solver.plan(problem, Budget(1.0, DELTA))
         rows, targets = random_data(problem, 0)
         data = []

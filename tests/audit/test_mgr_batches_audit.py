@@ -39,7 +39,7 @@ def planned(loss=None, radius=1e-3, **parameters):
         (1, 2), loss=loss or SquaredError(), n_features=1, radius=radius, scaling=0.0
     )
     options = {
-        "sampling_rate": RATE, "risk_share": 0.3, "step_size": 1e-12, "loss_ceiling": math.inf,
+        "sampling_rate": RATE, "risk_share": 0.3, "step_size": 1e-12, "loss_clip": math.inf,
         **parameters,
     }  # fmt: skip
     solver = MGR(n_steps=N_STEPS, **options)

@@ -157,7 +157,7 @@ def planned(play, noise="toeplitz"):
         weight_share=0.5,
         batch_size=2 if play == "sampled" else None,
         group_rate=1e-9,
-        loss_ceiling=math.inf,
+        loss_clip=math.inf,
     )
     plan = solver.plan(problem, Budget(EPSILON, DELTA))
     scaled = {"sampled": 2.0, "weighted": 2.0}[play]

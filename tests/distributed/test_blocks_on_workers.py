@@ -49,8 +49,8 @@ def answers(risks):
         risks.risks(weights),
         *risks.risks_and_gradients(weights),
         risks.hessian(weights, np.array([0.2, 0.3, 0.5])),
-        *risks.sums(weights, ceiling=0.8),
-        *risks.sampled_sums(weights, sample, ceiling=0.8, center=2.0**-3),
+        *risks.sums(weights, loss_clip=0.8),
+        *risks.sampled_sums(weights, sample, loss_clip=0.8, center=2.0**-3),
         *risks.part(part).risks_and_gradients(weights),
         risks.with_loss(Hinge()).risks(weights),
     ]

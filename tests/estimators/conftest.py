@@ -56,7 +56,10 @@ def make_task(kind: str, n_records: int = 90) -> Task:
     if kind == "regressor":
         return Task(DPWorstGroupRegressor, Data(X, signal, groups))
     if kind == "binary":
-        return Task(DPWorstGroupClassifier, Data(X, np.where(signal > 0, "yes", "no"), groups))
+        return Task(
+            DPWorstGroupClassifier,
+            Data(X, np.where(signal > 0, "yes", "no"), groups),
+        )
     thirds = np.digitize(signal, [-0.15, 0.15])
     return Task(DPWorstGroupClassifier, Data(X, np.array(["hi", "lo", "mid"])[thirds], groups))
 

@@ -222,7 +222,7 @@ def test_calls_count_groups_once_and_show_no_later_sizes(solver, monkeypatch):
     problem = model.plan_.problem
     assert problem.n_records == 2 * len(X)
     assert problem.group_sizes == tuple(2 * model.group_sizes_)
-    assert problem.is_heard.tolist() == [True, True, False, False]
+    assert problem.is_active.tolist() == [True, True, False, False]
     assert 0.99 < model.privacy_.epsilon <= 1.0
 
 

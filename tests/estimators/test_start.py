@@ -44,7 +44,7 @@ def public_model(task):
 STILL = {
     "mgr": MGR(n_steps=2, step_size=1e-12, centring=False),
     "mgr, centred": MGR(n_steps=2, step_size=1e-12, centring=True),
-    "ags": AGS(n_steps=2, aim=1e-12),
+    "ags": AGS(n_steps=2, initial_distance=1e-12),
     "phased-erm": PhasedERM(1, mu_weights=1e7, centring=False),
 }
 

@@ -297,8 +297,8 @@ def output(solver: type[Solver], change: Callable[..., Mapping[str, Any]]) -> Pl
 def no_ceiling(patch: pytest.MonkeyPatch) -> None:
     """Plant losses that count whatever they are."""
 
-    def sums(real, data, weights, *, ceiling, **facts):
-        return real(data, weights, ceiling=np.inf, **facts)
+    def sums(real, data, weights, *, loss_clip, **facts):
+        return real(data, weights, loss_clip=np.inf, **facts)
 
     wrap(patch, GroupRisks, "sums", sums)
 

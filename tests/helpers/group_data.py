@@ -89,7 +89,7 @@ def dense(risks: GroupRisks, group: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def naive(
-    risks: GroupRisks, weights: np.ndarray, ceiling: float = math.inf
+    risks: GroupRisks, weights: np.ndarray, loss_clip: float = math.inf
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return risks, gradients and Hessians of all groups, one record at a time."""
     loss, k, d = risks.loss, risks.loss.n_outputs, risks.n_columns
@@ -104,7 +104,7 @@ def naive(
             scores = scores if k == 1 else scores[None, :]
             value, slope = loss.value_and_derivative(scores, np.array([target]))
             curvature = loss.curvature(scores, np.array([target])).reshape(k, k)
-            values[group] += min(float(value[0]), ceiling) / len(rows)
+            values[group] += min(float(value[0]), loss_clip) / len(rows)
             gradients[group] += np.outer(slope.reshape(k), row).ravel() / len(rows)
             hessians[group] += np.kron(curvature, np.outer(row, row)) / len(rows)
     return values, gradients, hessians

@@ -14,10 +14,12 @@ from sklearn_dpwg.data.risks import GroupRisks
 
 def step_and_momentum(schedule, noise, *, longest=None):
     """Return a plain step and a momentum that together move like a planned step."""
-    if not schedule.aim:
+    if not schedule.initial_distance:
         return schedule.step_size, 0.0
     longest = schedule.step_size if longest is None else longest
-    planned = schedule.step_share * schedule.aim / (noise * math.sqrt(schedule.n_steps))
+    planned = (
+        schedule.step_share * schedule.initial_distance / (noise * math.sqrt(schedule.n_steps))
+    )
     momentum = min(max(0.0, 1.0 - longest / planned), schedule.max_momentum)
     return min(planned * (1.0 - momentum), longest), momentum
 
@@ -49,9 +51,9 @@ class Ball(NamedTuple):
         return Ball(velocity, longest, gradient, momentum * velocity - step * gradient)
 
 
-def estimates(risks, weights, batch, *, expected_sizes, ceiling, center):
+def estimates(risks, weights, batch, *, expected_sizes, loss_clip, center):
     """Return the group risks and gradients that a batch shows, without noise."""
-    losses, gradients = risks.sampled_sums(weights, batch, ceiling=ceiling, center=center)
+    losses, gradients = risks.sampled_sums(weights, batch, loss_clip=loss_clip, center=center)
     expected_sizes = np.asarray(expected_sizes)
     return center + losses / expected_sizes, gradients / expected_sizes[:, None]
 
@@ -109,12 +111,12 @@ def algorithm_1(problem, batches, *, power, strength, optimistic=False, noises=N
     """
     n = len(batches)
     beta = [0.0, *(float(t) ** power for t in range(1, n + 2))]
-    heard, g = [], np.zeros(problem.n_weights)
+    active, g = [], np.zeros(problem.n_weights)
     x = [np.zeros(problem.n_weights)]
     for t in range(1, n + 2):
-        total = sum(heard, np.zeros(problem.n_weights))
-        if optimistic and heard:
-            total = total + heard[-1]
+        total = sum(active, np.zeros(problem.n_weights))
+        if optimistic and active:
+            total = total + active[-1]
         w = -total / strength
         w *= min(1.0, problem.radius / max(np.linalg.norm(w), 1e-300))
         b = sum(beta[: t + 1])
@@ -126,8 +128,8 @@ def algorithm_1(problem, batches, *, power, strength, optimistic=False, noises=N
         if t > 1:
             delta = delta - beta[t - 1] * plain_gradient(problem, rows, targets, x[t - 1])
         g = g + delta
-        heard.append(g if noises is None else g + noises[t - 1])
-    return x[-1], heard
+        active.append(g if noises is None else g + noises[t - 1])
+    return x[-1], active
 
 
 def papers_node_std(problem, *, rho, power, n_total, step, farthest) -> float:

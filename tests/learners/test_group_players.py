@@ -21,13 +21,13 @@ class Uniform:
         return next(self.numbers)
 
 
-def exact_exp3(prior, rate, ceiling, moves):
+def exact_exp3(prior, rate, loss_clip, moves):
     """Return the logarithms of the weights of EXP3 as the paper writes it, in 60 digits."""
     with localcontext() as context:
         context.prec, context.Emin, context.Emax = 60, -(10**17), 10**17
         logs = [Decimal(float(weight)).ln() for weight in prior]
         for group, loss in moves:
-            clipped = Decimal(min(max(loss, 0.0), ceiling))
+            clipped = Decimal(min(max(loss, 0.0), loss_clip))
             logs[group] -= Decimal(rate) * clipped / logs[group].exp()
             total = sum(log.exp() for log in logs).ln()
             logs = [log - total for log in logs]
@@ -43,7 +43,7 @@ def exact_exp3(prior, rate, ceiling, moves):
     moves=st.lists(st.tuples(st.integers(0, 4), st.floats(-1.0, 3.0)), max_size=40),
 )
 def test_exp3_is_the_papers_in_many_digits(prior, rate, moves):
-    player = EXP3(prior, rate, ceiling=2.0)
+    player = EXP3(prior, rate, loss_clip=2.0)
     played = []
     for group, loss in moves:
         group %= len(prior)
@@ -67,7 +67,7 @@ def test_exp3_is_the_papers_in_many_digits(prior, rate, moves):
     ),
 )
 def test_exp3_never_leaves_the_simplex(n_groups, rate, moves):
-    player = EXP3(np.ones(n_groups), rate, ceiling=4.0)
+    player = EXP3(np.ones(n_groups), rate, loss_clip=4.0)
     for group, loss in moves:
         player.update(group % n_groups, loss)
         weights = player.group_weights

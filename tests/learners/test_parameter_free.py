@@ -19,18 +19,18 @@ def play(adversary, *, n_steps, strength, wealth, radius=RADIUS, seed=0, curved=
     learner = ParameterFree(wealth=wealth)
     start = rng.uniform(-0.15, 0.15, 3) * radius
     player = learner.start(start, radius, strength)
-    played, heard = [], []
+    played, active = [], []
     for step in range(n_steps):
         played.append(player.predict())
         assert np.linalg.norm(played[-1]) <= radius * (1 + 1e-12)
         linear = adversary(rng, played[-1], step)
         curves = (0.2, np.full(3, 0.1)) if curved else (0.0, 0.0)
         player.update(linear, *curves)
-        heard.append(linear + curves[0] * (played[-1] - curves[1]))
-    played, heard = np.array(played), np.array(heard)
-    norms = np.linalg.norm(heard, axis=1)
-    heard *= np.minimum(1.0, strength / np.maximum(norms, 1e-300))[:, None]
-    lost, total = (played * heard).sum(), heard.sum(axis=0)
+        active.append(linear + curves[0] * (played[-1] - curves[1]))
+    played, active = np.array(played), np.array(active)
+    norms = np.linalg.norm(active, axis=1)
+    active *= np.minimum(1.0, strength / np.maximum(norms, 1e-300))[:, None]
+    lost, total = (played * active).sum(), active.sum(axis=0)
     directions = [-total / max(np.linalg.norm(total), 1e-300), *rng.normal(size=(20, 3))]
     worst = -math.inf
     for direction in directions:

@@ -72,18 +72,18 @@ def test_closed_forms_in_fifty_digits(loss):
             assert stated.loss_range <= float(width) + 10 * FEW * stated.supremum
 
 
-@pytest.mark.parametrize("ceiling", [0.5, 0.7, 1.0, 5.0, math.inf])
+@pytest.mark.parametrize("loss_clip", [0.5, 0.7, 1.0, 5.0, math.inf])
 @pytest.mark.parametrize("r", [1e-9, 1e-4, 0.37, 2.0])
-def test_a_range_below_a_ceiling_is_never_rounded_down(ceiling, r):
+def test_a_range_below_a_ceiling_is_never_rounded_down(loss_clip, r):
     for loss in (BinaryLogLoss(), Hinge(), SmoothedHinge(3.0), SquaredHinge(), Huber()):
         stated = loss.constants(r)
-        if ceiling > stated.infimum:
+        if loss_clip > stated.infimum:
             with mpmath.workdps(60):
                 highest = max(exact_value(loss, mpmath.mpf(a), mpmath.mpf(1)) for a in (-r, r))
                 lowest = exact_value(loss, mpmath.mpf(r), mpmath.mpf(1))
                 lowest = lowest if loss.task == "binary" else mpmath.mpf(0)
-                truth = min(mpmath.mpf(ceiling), highest) - lowest
-                assert truth <= stated.range_up_to(ceiling) <= truth + mpmath.mpf(2e-15) * highest
+                truth = min(mpmath.mpf(loss_clip), highest) - lowest
+                assert truth <= stated.range_up_to(loss_clip) <= truth + mpmath.mpf(2e-15) * highest
 
 
 # ---- gradient diameter

@@ -102,8 +102,8 @@ def test_a_persons_rows_move_a_score_by_no_more_than_so_many_sensitivities(data)
         moved[row] = data.draw(st.integers(0, n_groups - 1)) if hidden else codes[row]
     released = None
     if hidden:
-        heard = np.array(data.draw(st.lists(st.booleans(), min_size=n_groups, max_size=n_groups)))
-        released = np.where(heard, np.array(sizes) + 0.5, 0.0)
+        active = np.array(data.draw(st.lists(st.booleans(), min_size=n_groups, max_size=n_groups)))
+        released = np.where(active, np.array(sizes) + 0.5, 0.0)
     (one, step), (two, _) = (
         worst_score(*pair, released) for pair in ((scores, codes), (others, moved))
     )
@@ -156,10 +156,10 @@ def test_where_groups_are_hidden_who_is_held_out_follows_from_places_alone(n_rec
 
 def test_nothing_tells_the_number_of_runs(capsys):
     class Listener:
-        heard = 0
+        active = 0
 
         def setup(self, estimator, context):
-            type(self).heard += 1
+            type(self).active += 1
 
         teardown = on_fit_task_begin = on_fit_task_end = setup
 
@@ -169,7 +169,7 @@ def test_nothing_tells_the_number_of_runs(capsys):
             each.set_callbacks(Listener())
     search(loud, {"dpworstgroupclassifier__radius": [1.0, 2.0]}, n_iter=8).fit(X, Y, GROUPS)
     assert capsys.readouterr().out == ""
-    assert Listener.heard == 0
+    assert Listener.active == 0
     search(model(verbose=3), {"verbose": [1, 2]}).fit(X, Y, GROUPS)
     assert capsys.readouterr().out == ""
 

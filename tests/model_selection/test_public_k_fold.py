@@ -107,14 +107,14 @@ def test_what_is_refused(parameters, X, groups, message):
 class Listener(ClassifierMixin, BaseEstimator):
     """Tells which records each of its fits was made of."""
 
-    heard = []  # noqa: RUF012
+    active = []  # noqa: RUF012
 
     def __init__(self, power=1):
         self.power = power
 
     def fit(self, X, y):
         self.classes_ = np.array([False, True])
-        self.heard.append(X["income"].tolist())
+        self.active.append(X["income"].tolist())
         return self
 
     def predict_proba(self, X):
@@ -143,10 +143,10 @@ USES = {
     ],
 )
 def test_one_replaced_label_moves_others_into_other_fits_or_not(name, cv, moves):
-    heard = []
+    active = []
     for y in (Y, np.where(np.arange(60) == 50, ~Y, Y)):
-        Listener.heard = []
+        Listener.active = []
         USES[name](cv)(PEOPLE, y)
-        heard.append(Listener.heard)
-    assert len(heard[0]) >= 5
-    assert (heard[0] != heard[1]) is moves
+        active.append(Listener.active)
+    assert len(active[0]) >= 5
+    assert (active[0] != active[1]) is moves

@@ -98,10 +98,10 @@ class PopulationRisks:
         self.population = population
         self.n_groups, self.n_weights = len(population.group_weights), len(population.coef)
 
-    def risks_and_gradients(self, weights, *, ceiling=None):
+    def risks_and_gradients(self, weights, *, loss_clip=None):
         return self.population.group_risks(weights), self.population.group_gradients(weights)
 
-    def risks(self, weights, *, ceiling=None):
+    def risks(self, weights, *, loss_clip=None):
         return self.population.group_risks(weights)
 
     def hessian(self, weights, group_weights):

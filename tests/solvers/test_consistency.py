@@ -101,5 +101,5 @@ def test_steps_that_are_safe_for_every_data_set_are_seen(monkeypatch):
 
 
 def test_ceilings_rise_as_noise_vanishes():
-    ceilings = [by_loss(BinaryLogLoss(), signal).ceiling for signal in (0.0, 1e4, 1e6)]
-    assert ceilings[0] < ceilings[1] < ceilings[2]
+    loss_clips = [by_loss(BinaryLogLoss(), signal).loss_clip for signal in (0.0, 1e4, 1e6)]
+    assert loss_clips[0] < loss_clips[1] < loss_clips[2]

@@ -129,7 +129,7 @@ def test_groups_that_may_be_empty_are_not_learned_for():
     data = make_data(problem, rows, np.where(rows[:, 0] > 0, 1.0, -1.0), codes)
     for solver in (MGR(n_steps=60), PhasedERM(4), OCO(), OnlineToBatch()):
         plan = solver.plan(problem, Budget(1e4, 1e-6))
-        assert problem.is_heard.tolist() == [True, True, False]
+        assert problem.is_active.tolist() == [True, True, False]
         solution = solver.run(plan, data, silent())
         scores = rows @ solution.weights[:2] + 0.5 * solution.weights[2]
         assert np.mean((scores > 0) == (rows[:, 0] > 0)) > 0.9

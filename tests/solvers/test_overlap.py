@@ -21,7 +21,7 @@ from sklearn_dpwg.solvers import (
 from sklearn_dpwg.solvers.auto import CLEAR_MOMENTS
 from sklearn_dpwg.solvers.descent import from_pass
 from sklearn_dpwg.solvers.rounds import sensitivities
-from sklearn_dpwg.solvers.solver import signal
+from sklearn_dpwg.solvers.solver import effective_sample_size
 from sklearn_dpwg.solvers.steps import influence
 from tests.helpers.convex_programs import risk_expressions
 from tests.helpers.group_data import make_problem, make_risks, naive
@@ -77,7 +77,7 @@ def test_released_risks_are_those_of_groups_with_the_noise_that_is_stated(by_cel
     cells = Cells((50,) * 8, (*groups, *(((0,), (7,)) if by_cells else ())))
     assert cells.are_quieter == by_cells
     n_steps = 400
-    plan = MGR(n_steps=n_steps, centring=False, risk_share=0.5, loss_ceiling=1.0).plan(
+    plan = MGR(n_steps=n_steps, centring=False, risk_share=0.5, loss_clip=1.0).plan(
         problem_of(BinaryLogLoss(), cells), Budget(8.0, 1e-6)
     )
     risks = make_risks(BinaryLogLoss(), cells.sizes).overlapping(cells)
@@ -159,7 +159,7 @@ def test_auto_wants_moments_to_be_clear_for_every_group_of_a_record(ratio, solve
     budget, cells = Budget(4.0, 1e-6), Cells((1000,) * 4, ((0, 1), (2, 3), (0, 2), (1, 3)))
     problem = problem_of(SquaredError(1.0), cells)
     clear = CLEAR_MOMENTS * problem.n_columns**1.5
-    size = round(1000 * ratio * clear / signal(problem, budget))
+    size = round(1000 * ratio * clear / effective_sample_size(problem, budget))
     problem = problem_of(SquaredError(1.0), replace(cells, sizes=(size,) * 4))
     assert Auto().plan(problem, budget).solver == solver
 

@@ -52,8 +52,8 @@ def test_both_players_of_the_paper_are_paid_for():
     one, other = plan.releases
     schedule, smallest = plan.schedule, 50
     sigma = one.noise_multiplier * schedule.gradient_diameter / smallest
-    assert other.noise_multiplier * schedule.feedback_range / smallest == pytest.approx(sigma)
-    moved = math.hypot(schedule.gradient_diameter, schedule.feedback_range) / smallest
+    assert other.noise_multiplier * schedule.loss_sensitivity / smallest == pytest.approx(sigma)
+    moved = math.hypot(schedule.gradient_diameter, schedule.loss_sensitivity) / smallest
     assert sigma == pytest.approx(math.sqrt(29) * moved / BUDGET.mu, rel=1e-5)
 
 

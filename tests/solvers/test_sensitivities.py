@@ -73,9 +73,9 @@ def test_a_limited_loss_stays_within_the_stated_range(loss, radius):
             risks = data.centred(np.array([1.0]), constant=CONSTANT, clip=0.9 * CONSTANT)
             for sign in (-1.0, 1.0):
                 weights = np.array([sign * radius, 0.0])
-                losses, _ = risks.sums(weights, ceiling=schedule.ceiling)
+                losses, _ = risks.sums(weights, loss_clip=schedule.loss_clip)
                 found.append(losses[0])
-    assert np.ptp(found) <= schedule.feedback_range * (1.0 + ROUNDING)
+    assert np.ptp(found) <= schedule.loss_sensitivity * (1.0 + ROUNDING)
 
 
 # --- moments -----------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def sums_of_neighbours(read):
 
 
 def read_sums(data):
-    return data.sums(np.array([0.3, -0.7, 0.2]), ceiling=9.0)[0]
+    return data.sums(np.array([0.3, -0.7, 0.2]), loss_clip=9.0)[0]
 
 
 def read_rows(data):

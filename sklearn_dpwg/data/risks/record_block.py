@@ -96,11 +96,11 @@ class RecordBlock:
     sums = whole_sums
 
     def sampled_sums(
-        self, weights: FloatArray, intercepts: FloatArray, selection: Selection, *, ceiling: float
+        self, weights: FloatArray, intercepts: FloatArray, selection: Selection, *, loss_clip: float
     ) -> Sums:
         """Return the sums over a copy of the records that joined, and how many did."""
         joined = self.part(selection)
-        losses, slopes = joined.sums(weights, intercepts, ceiling=ceiling)
+        losses, slopes = joined.sums(weights, intercepts, loss_clip=loss_clip)
         return losses, slopes, np.asarray(joined.group_sizes, dtype=float)
 
     def curvature(

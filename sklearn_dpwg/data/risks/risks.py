@@ -76,13 +76,13 @@ class RiskFunctions(Protocol):
     def n_weights(self) -> int:
         """Number of weights, intercepts included."""
 
-    def risks(self, weights: FloatArray, *, ceiling: float = math.inf) -> FloatArray:
-        """Return the mean loss of each group, a record's at most the ceiling: (n_groups,)."""
+    def risks(self, weights: FloatArray, *, loss_clip: float = math.inf) -> FloatArray:
+        """Return the mean loss of each group, a record's at most the clip: (n_groups,)."""
 
     def risks_and_gradients(
-        self, weights: FloatArray, *, ceiling: float = math.inf
+        self, weights: FloatArray, *, loss_clip: float = math.inf
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the same, and gradients, of no ceiling: (n_groups, n_weights)."""
+        """Return the same, and gradients, of no clip: (n_groups, n_weights)."""
 
     def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
         """Return the Hessian of the weighted sum of mean losses."""
@@ -139,31 +139,31 @@ class Risks:
         """Number of weights, intercepts included."""
         return self.loss.n_outputs * self.n_columns
 
-    def risks(self, weights: FloatArray, *, ceiling: float = math.inf) -> FloatArray:
+    def risks(self, weights: FloatArray, *, loss_clip: float = math.inf) -> FloatArray:
         """Return the mean loss of each group, in one pass."""
-        losses, _ = self._whole_sums(weights, ceiling=ceiling, gradients=False, is_fine=True)
+        losses, _ = self._whole_sums(weights, loss_clip=loss_clip, gradients=False, is_fine=True)
         return self._means_of_losses(losses)
 
     def risks_and_gradients(
-        self, weights: FloatArray, *, ceiling: float = math.inf
+        self, weights: FloatArray, *, loss_clip: float = math.inf
     ) -> tuple[FloatArray, FloatArray]:
         """Return risks and gradients in one pass; rows are sorted, so groups cost nothing extra."""
-        losses, slopes = self._whole_sums(weights, ceiling=ceiling, is_fine=True)
+        losses, slopes = self._whole_sums(weights, loss_clip=loss_clip, is_fine=True)
         return self._means_of_losses(losses), self._gradients(slopes) / self._divisors[:, None]
 
     def sums(
-        self, weights: FloatArray, *, ceiling: float, gradients: bool = True, center: float = 0.0
+        self, weights: FloatArray, *, loss_clip: float, gradients: bool = True, center: float = 0.0
     ) -> tuple[FloatArray, FloatArray]:
         """Return each group's sum of losses and that of their gradients, for a release.
 
         Where groups overlap, losses are those of each cell if these are what is released.
 
         All is added in whole numbers, exactly: one record moves the sums by what itself adds,
-        wherever it is (``docs/theory/sums.md``). Losses count for at most the ceiling, relative to
+        wherever it is (``docs/theory/sums.md``). Losses count for at most the clip, relative to
         a centre. Gradients are for intercepts times their scaling, and have no columns if not
         wanted.
         """
-        losses, slopes = self._whole_sums(weights, ceiling=ceiling, gradients=gradients)
+        losses, slopes = self._whole_sums(weights, loss_clip=loss_clip, gradients=gradients)
         if self.cells is not None and not self.cells.are_quieter:
             losses = self._of_groups(losses)
         if center:
@@ -176,14 +176,14 @@ class Risks:
         return losses.sum(axis=0), slopes.sum(axis=0)
 
     def sampled_sums(
-        self, weights: FloatArray, selection: Selection, *, ceiling: float, center: float
+        self, weights: FloatArray, selection: Selection, *, loss_clip: float, center: float
     ) -> tuple[FloatArray, FloatArray]:
         """Return the sums over the records that a selection chooses, for a release; 0 for nobody.
 
         A selection asked again chooses the same records: what is lost on the way is read again.
         """
         split = self.split_weights(weights)
-        asked = methodcaller("sampled_sums", *split, selection, ceiling=ceiling)
+        asked = methodcaller("sampled_sums", *split, selection, loss_clip=loss_clip)
         losses, slopes, counts = self.engine.reduce(self.handles, asked)
         losses = losses.sum(axis=0) - center * counts
         return self._of_groups(losses), self._gradients(slopes.sum(axis=0))

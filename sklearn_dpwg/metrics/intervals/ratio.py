@@ -27,7 +27,7 @@ from sklearn_dpwg.privacy import IntegerNoise
 # Parts of the exponent that would be best for normal noise; every exponent gives a bound.
 _PARTS = np.array([0.25, 0.5, 0.75, 1.0])
 # So near to 1/scale an exponent still has a finite moment of Laplace noise.
-_LARGEST_EXPONENT = 0.95
+_MAX_EXPONENT = 0.95
 
 
 def n_surely_rejected(
@@ -50,7 +50,7 @@ def n_surely_rejected(
     variance = 0.25 * most + noise.std**2 * (n_cells[0] * (1.0 - w) ** 2 + n_cells[1] * w**2)
     exponents = (distance / np.maximum(variance, 1e-300))[:, None] * _PARTS
     if noise.mechanism == "laplace":
-        largest = _LARGEST_EXPONENT / (noise.scale * np.maximum(w, 1.0 - w))
+        largest = _MAX_EXPONENT / (noise.scale * np.maximum(w, 1.0 - w))
         exponents = np.minimum(exponents, largest[:, None])
     exponents = np.maximum(exponents, 0.0)  # a distance below 0 bounds nothing
     bound = (
@@ -77,7 +77,7 @@ _N_PLACES = 20
 _PART_FOR_TOTALS = 0.04
 # A set of so many totals is searched whole, as with Laplace noise at ε ≥ 0.4 on four cells: that is
 # a proof, and an audit of 40 groups still takes five seconds.
-_MOST_TOTALS = 101
+_MAX_TOTALS = 101
 # Of a larger one so many are tried: three let p-values be up to 0.016 too small.
 _GRID_OF_TOTALS = 41
 
@@ -159,7 +159,7 @@ def _plausible_totals(
     """Return positive totals from which noise leads to the observed one, but for a probability."""
     radius = survival_of(noise, (n_cells,), (1,)).two_sided_radius(probability)
     least, most = max(observed - radius, 1), observed + radius
-    if most - least < _MOST_TOTALS:
+    if most - least < _MAX_TOTALS:
         return np.arange(least, most + 1)
     return np.rint(np.linspace(least, most, _GRID_OF_TOTALS)).astype(np.int64)
 

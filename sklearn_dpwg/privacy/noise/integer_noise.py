@@ -28,7 +28,7 @@ _CELLS_AT_ONCE = 16
 # With more products, two weighted sums are convolved by Fourier transforms: a hundred times faster.
 _MAX_PRODUCTS = 10**7
 # Larger noise has laws of millions of points, and no use on counts.
-LARGEST_SCALE = 1e4
+MAX_SCALE = 1e4
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class IntegerNoise:
         if self.mechanism not in ("laplace", "gaussian"):
             raise InputError(f'mechanism must be "laplace" or "gaussian", got {self.mechanism!r}.')
         object.__setattr__(self, "scale", positive_finite(self.scale, "scale"))
-        if self.scale > LARGEST_SCALE:
-            raise InputError(f"scale must be at most {LARGEST_SCALE:,.0f}, got {self.scale!r}.")
+        if self.scale > MAX_SCALE:
+            raise InputError(f"scale must be at most {MAX_SCALE:,.0f}, got {self.scale!r}.")
 
     @property
     def std(self) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Above this rate a coin for every record is faster than the gaps between those that join.
-_LARGEST_RATE_OF_GAPS = 0.25
+_MAX_RATE_OF_GAPS = 0.25
 # A generator is made for so many ranks: fewer cost more generators, more are drawn in vain where a
 # block of records begins between.
 RANKS_AT_A_TIME = 2**18
@@ -26,7 +26,7 @@ def poisson_sample(n_records: int, rate: float, rng: np.random.Generator) -> NDA
     the heads. That takes time in proportion to those who join, not to all. The coins are as exact
     as double precision is.
     """
-    if rate > _LARGEST_RATE_OF_GAPS:
+    if rate > _MAX_RATE_OF_GAPS:
         return np.flatnonzero(rng.random(n_records) < rate)
     expected = n_records * rate
     size = int(expected + _MARGIN * np.sqrt(expected)) + 10

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg.exceptions import InputError, InputTypeError, UnsupportedMechanismError
-from sklearn_dpwg.privacy.noise.integer_noise import LARGEST_SCALE, IntegerNoise
+from sklearn_dpwg.privacy.noise.integer_noise import MAX_SCALE, IntegerNoise
 from sklearn_dpwg.privacy.release import Release
 
 # The grid is finer than σ or b by 2⁴⁰ and, with the rounding of all coordinates, than Δ by 2³⁰;
@@ -24,7 +24,7 @@ _MIN_EXPONENT = -1000
 _MARGIN = 1.0 + 2.0**-40
 _MAX_CACHED = 64
 # Seeded discrete Gaussian noise of a larger scale is rounded normal noise: a relative 1e-8 apart.
-_LARGEST_LISTED = 2000.0
+_MAX_LISTED = 2000.0
 
 
 class Sampler(Protocol):
@@ -110,7 +110,7 @@ class SeededSampler:
             leave = -math.expm1(-1.0 / scale)
             after = stream.geometric(leave, values.size) - stream.geometric(leave, values.size)
             return values + after
-        if scale > _LARGEST_LISTED:
+        if scale > _MAX_LISTED:
             return values + np.rint(stream.normal(0.0, scale, values.size)).astype(np.int64)
         numbers, probabilities = IntegerNoise("gaussian", scale).law()
         levels = np.cumsum(probabilities)
@@ -233,10 +233,10 @@ def seed_sequence(random_state: Seed) -> np.random.SeedSequence:
 # Pays for the rounding of the division by the sensitivities, for quotients up to 2²⁸; whoever plans
 # a per-coordinate release refuses public facts that allow for more.
 UNIT_SENSITIVITY = 1.0 + 2.0**-24
-LARGEST_QUOTIENT = 2.0**28
+MAX_QUOTIENT = 2.0**28
 
 # Beyond it a sum with noise could leave the range of 64 bits.
-LARGEST_INTEGER = 2.0**61
+MAX_INTEGER = 2.0**61
 
 
 def check_value(values: FloatArray, bounds: FloatArray | None = None) -> None:
@@ -267,8 +267,8 @@ def check_integers(counts: ArrayLike) -> NDArray[np.int64]:
         raise InputTypeError(f"counts must be whole numbers, got {values.dtype}.")
     if values.size == 0:
         raise InputError("counts must have at least one entry.")
-    if abs(float(values.max())) + abs(float(values.min())) > LARGEST_INTEGER:
-        raise InputError(f"counts must be within {LARGEST_INTEGER:.3g}, got {values.max()!r}.")
+    if abs(float(values.max())) + abs(float(values.min())) > MAX_INTEGER:
+        raise InputError(f"counts must be within {MAX_INTEGER:.3g}, got {values.max()!r}.")
     return values.astype(np.int64)
 
 
@@ -293,10 +293,10 @@ def noise_on_integers(release: Release, *, sensitivity: int | None = None) -> In
     2⁻⁴⁰.
     """
     scale = scale_on_integers(release, sensitivity)
-    if scale > LARGEST_SCALE:
+    if scale > MAX_SCALE:
         raise InputError(
             f"epsilon must be larger for counts of records: noise of scale {scale:,.0f} would hide "
-            f"them, and at most {LARGEST_SCALE:,.0f} is allowed."
+            f"them, and at most {MAX_SCALE:,.0f} is allowed."
         )
     return IntegerNoise("gaussian" if release.mechanism == "gaussian" else "laplace", scale)
 

@@ -92,8 +92,8 @@ def unclipped(true, self, rows, targets, codes):
 UNCLIPPED = wrapped(RecordEncoder, "encode", unclipped)
 
 
-def no_ceiling(true, self, weights, *, ceiling, **options):
-    return true(self, weights, ceiling=math.inf, **options)
+def no_ceiling(true, self, weights, *, loss_clip, **options):
+    return true(self, weights, loss_clip=math.inf, **options)
 
 
 def a_third_of_the_sizes(true, self, weights, **options):
@@ -216,9 +216,7 @@ FAULTS: dict[str, Fault] = {
     "rows not clipped, float32": Fault(UNCLIPPED, "MGR, long rows, float32"),
     "rows not clipped, pandas": Fault(UNCLIPPED, "MGR, long rows, pandas"),
     "rows not clipped, polars": Fault(UNCLIPPED, "MGR, long rows, polars"),
-    "losses counted beyond the ceiling": Fault(
-        wrapped(Risks, "sums", no_ceiling), "MGR, group risks"
-    ),
+    "losses counted beyond the clip": Fault(wrapped(Risks, "sums", no_ceiling), "MGR, group risks"),
     "residuals not clipped": Fault(
         wrapped(Risks, "residual_moments", wide_residuals), "moments, an outlier"
     ),

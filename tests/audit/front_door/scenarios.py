@@ -59,7 +59,7 @@ def mgr(**parameters):
 
 def gda(**parameters):
     """Return a classifier of tiny steps, the last of which is the sum of all that was released."""
-    tiny = {"aim": 1e-6, "averaging": 1e-3, "risk_share": 0.02}
+    tiny = {"initial_distance": 1e-6, "averaging": 1e-3, "risk_share": 0.02}
     return classifier(solver=GDA(**tiny, **parameters), prior=CANARYS)
 
 
@@ -99,7 +99,7 @@ def with_large_constant():
 SCENARIOS: dict[str, Scenario] = {
     "MGR, a pass": Scenario(fitted(classifier())),
     "MGR, many passes": Scenario(fitted(mgr(n_steps=8))),
-    "MGR, group risks": Scenario(fitted(of_losses(loss_ceiling=0.1), **LOSSES)),
+    "MGR, group risks": Scenario(fitted(of_losses(loss_clip=0.1), **LOSSES)),
     "MGR, batches": Scenario(fitted(mgr(n_steps=4, sampling_rate=0.25))),
     "MGR, large batches": Scenario(fitted(mgr(n_steps=1, sampling_rate=0.9))),
     "MGR, the paper's schedule": Scenario(
@@ -122,7 +122,10 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "AGS, one group of all": Scenario(
         fitted(
-            classifier(solver=AGS(4, aim=1e-6, averaging=1e-3, risk_share=0.02), prior="uniform"),
+            classifier(
+                solver=AGS(4, initial_distance=1e-6, averaging=1e-3, risk_share=0.02),
+                prior="uniform",
+            ),
             one_group,
         )
     ),

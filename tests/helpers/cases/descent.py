@@ -58,7 +58,7 @@ OF_HIDDEN_GROUPS = (*LOSSES[:3], *LOSSES[4:], Hinge(), AbsoluteError())
 
 
 def _low(problem, share):
-    """Return a ceiling that is a share of the way from the infimum to the supremum."""
+    """Return a clip that is a share of the way from the infimum to the supremum."""
     low, high = problem.constants.infimum, problem.constants.supremum
     return low + share * (high - low)
 
@@ -72,7 +72,7 @@ def _sizes(plan):
 
 
 def _exact(plan, data, weights):
-    return data.risks_and_gradients(weights, ceiling=plan.schedule.ceiling)
+    return data.risks_and_gradients(weights, loss_clip=plan.schedule.loss_clip)
 
 
 def _outside(real, weights, radius):
@@ -90,7 +90,7 @@ def of_every_step(solver):
         "means with the range of sums": states(
             solver, "group risks", lambda stated, plan: stated / _sizes(plan).sum()
         ),
-        "no ceiling": no_ceiling,
+        "no clip": no_ceiling,
         "exact risks move the group weights": exact(solver, "group risks"),
         "the exact gradient leaks into the step": leaks(solver, "gradient"),
     }
@@ -103,11 +103,11 @@ def mgr_plans(n_plans=48, **parameters):
     rng = np.random.default_rng(0)
     for index in range(n_plans):
         problem = random_problem(rng, LOSSES[index % len(LOSSES)])
-        ceiling: Any = rng.choice([None, np.inf, _low(problem, 0.1), _low(problem, 0.7)])
+        loss_clip: Any = rng.choice([None, np.inf, _low(problem, 0.1), _low(problem, 0.7)])
         solver = MGR(
             n_steps=3,
             schedule="planned" if index % 3 else "paper",
-            loss_ceiling=ceiling,
+            loss_clip=loss_clip,
             risk_share=0.3,
             max_passes=3,
             centring=False,
@@ -116,11 +116,11 @@ def mgr_plans(n_plans=48, **parameters):
 
 
 def higher_ceilings():
-    """Yield plans with the range of one ceiling and runs with another."""
-    for plan, solver in mgr_plans(24, schedule="planned", loss_ceiling=None):
+    """Yield plans with the range of one clip and runs with another."""
+    for plan, solver in mgr_plans(24, schedule="planned", loss_clip=None):
         supremum = plan.problem.constants.supremum
-        if plan.problem.n_groups > 1 and plan.schedule.ceiling < supremum:
-            higher = dataclasses.replace(plan.schedule, ceiling=supremum)
+        if plan.problem.n_groups > 1 and plan.schedule.loss_clip < supremum:
+            higher = dataclasses.replace(plan.schedule, loss_clip=supremum)
             yield dataclasses.replace(plan, schedule=higher), solver
 
 
@@ -166,7 +166,7 @@ MGR_FAULTS = of_every_step(MGR) | {
     "gradient without its diameter": states(
         MGR, "gradient", lambda stated, plan: stated / _diameter(plan)
     ),
-    "a ceiling above the planned one": planned,
+    "a clip above the planned one": planned,
     "the mean group": _states_in_a_step(
         lambda plan, weights, stated: _diameter(plan) * (weights / _sizes(plan)).mean()
     ),
@@ -222,13 +222,13 @@ def whitened_plans():
     for index, (plan, _) in enumerate(centred_plans()):
         solver = MGR(n_steps=3, centring=True, whitening=True)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(centring_module, "MOST_COLUMNS", 200 * (index % 2))
+            patch.setattr(centring_module, "MAX_COLUMNS", 200 * (index % 2))
             # noise that hides all moments of few records would leave nothing to whiten by
             yield solver.plan(plan.problem, Budget((2.0, 1e6)[index // 2 % 2], 1e-6)), solver
 
 
 def low_ceilings():
-    """Yield plans whose ceiling follows released risks; noise that is planned would raise it."""
+    """Yield plans whose clip follows released risks; noise that is planned would raise it."""
     rng = np.random.default_rng(1)
     for index in range(40):
         loss = SquaredError((1.0, 0.1)[index % 2])
@@ -245,8 +245,8 @@ def _unlimited(real, data, center, **facts):
     return risks
 
 
-def _first_ceiling(real, data, weights, *, ceiling, **facts):
-    return real(data, weights, ceiling=0.5 * data.loss.target_bound**2, **facts)
+def _first_ceiling(real, data, weights, *, loss_clip, **facts):
+    return real(data, weights, loss_clip=0.5 * data.loss.target_bound**2, **facts)
 
 
 CENTRING_FAULTS = {
@@ -315,11 +315,11 @@ def batch_plans(n_plans=24):
             radius=float(rng.choice([0.1, 1.0, 3.0, 20.0])),
             **facts,
         )
-        ceiling: Any = rng.choice([None, np.inf, _low(problem, 0.1)])
+        loss_clip: Any = rng.choice([None, np.inf, _low(problem, 0.1)])
         solver = MGR(
             n_steps=3,
             sampling_rate=float(rng.choice([0.1, 0.3, 0.9])),
-            loss_ceiling=None if is_centred else ceiling,
+            loss_clip=None if is_centred else loss_clip,
             risk_share=float(rng.choice([0.05, 0.5, 0.95])),
             centring=is_centred,
             whitening=is_centred and index % 2 == 0,
@@ -397,7 +397,7 @@ BATCH_FAULTS = {
     ),
     "risks spend the whole": _stds("risk_stds", lambda b, right: right * np.sqrt(b.risk_share)),
     "half the noise on risks": _stds("risk_stds", lambda b, right: right / 2.0),
-    "no ceiling": _reads(ceiling=np.inf),
+    "no clip": _reads(loss_clip=np.inf),
     "risks that are not centred": _reads(center=0.0),
     "the same coins tell the divisor": instead(GroupRisks, "sampled_sums", _means_of_the_batch),
     "the batch beside the noise": instead(batches, "from_batch", _batch_beside_the_noise),
@@ -414,11 +414,11 @@ def hidden_plans(n_plans=63):
         is_centred = index % 3 == 0
         loss = OF_HIDDEN_GROUPS[index % (5 if is_centred else 7)]
         problem = hidden_problem(rng, loss, scaling=0.5 if is_centred else None)
-        ceiling = None if index % 2 else problem.constants.zero_score * rng.choice([1.01, 2.0])
+        loss_clip = None if index % 2 else problem.constants.zero_score * rng.choice([1.01, 2.0])
         solver = MGR(
             n_steps=int(rng.choice([3, 12])),
             risk_share=0.3,
-            loss_ceiling=ceiling,
+            loss_clip=loss_clip,
             centring=is_centred,
             whitening=is_centred and index % 2 == 0,
         )
@@ -460,9 +460,9 @@ def _the_largest_group_pays(patch):
 
 HIDDEN_FAULTS = {
     "true sizes in one normaliser": _in_a_step(_true_sizes),
-    "uncentred risks": instead(MGRSchedule, "center_of", lambda real, schedule, ceiling: 0.0),
+    "uncentred risks": instead(MGRSchedule, "center_of", lambda real, schedule, loss_clip: 0.0),
     "a centre at the end": instead(
-        MGRSchedule, "center_of", lambda real, schedule, ceiling: schedule.lowest_loss or 0
+        MGRSchedule, "center_of", lambda real, schedule, loss_clip: schedule.lowest_loss or 0
     ),
     "half of what two groups move": instead(
         SumSensitivity,
@@ -491,7 +491,7 @@ def ags_plans():
         solver = AGS(
             n_steps=4,
             schedule="paper" if index % 11 == 0 else "planned",
-            loss_ceiling=rng.choice([None, np.inf, _low(problem, 0.3)]),
+            loss_clip=rng.choice([None, np.inf, _low(problem, 0.3)]),
             risk_share=0.3,
             max_passes=4,
         )
@@ -515,12 +515,12 @@ def gda_plans():
         problem = random_problem(rng, LOSSES[index % len(LOSSES)])
         is_paper = index % 4 == 0
         ridge = float(rng.choice([1e-3, 0.1, 10.0]))
-        ceiling: Any = rng.choice([None, np.inf, _low(problem, 0.1)])
+        loss_clip: Any = rng.choice([None, np.inf, _low(problem, 0.1)])
         stated: Any = rng.choice([None, ridge])
         solver = GDA(
             n_steps=3,
             schedule="paper" if is_paper else "planned",
-            loss_ceiling=None if is_paper else ceiling,
+            loss_clip=None if is_paper else loss_clip,
             ridge=stated if is_paper else None,
             risk_share=None if is_paper else 0.3,
         )
@@ -542,9 +542,9 @@ def overlapping_plans():
     rng = np.random.default_rng(0)
     for index in range(60):
         problem = overlapping_problem(rng, [*LOSSES, Hinge()][index % (len(LOSSES) + 1)])
-        ceiling: Any = rng.choice([None, np.inf, _low(problem, 0.7)])
+        loss_clip: Any = rng.choice([None, np.inf, _low(problem, 0.7)])
         is_centred = index % 3 == 0 and problem.intercept_scaling > 0.0
-        told = {"risk_share": 0.3, "loss_ceiling": ceiling, "centring": is_centred}
+        told = {"risk_share": 0.3, "loss_clip": loss_clip, "centring": is_centred}
         yield MGR(n_steps=3, **told).plan(problem, random_budget(rng)), MGR()
 
 
@@ -635,7 +635,7 @@ OVERLAP_OF_BATCHES = {
 OVERLAP_OF_GDA = {name: OVERLAP_FAULTS[name] for name in list(OVERLAP_FAULTS)[:2]}
 
 CASES = {
-    "mgr": Case(MGR, mgr_plans, MGR_FAULTS, {"a ceiling above the planned one": higher_ceilings}),
+    "mgr": Case(MGR, mgr_plans, MGR_FAULTS, {"a clip above the planned one": higher_ceilings}),
     "mgr on centred rows": Case(
         MGR,
         centred_plans,
@@ -645,10 +645,10 @@ CASES = {
         strength=0.85,
     ),
     "mgr on whitened rows": Case(MGR, whitened_plans, WHITENING_FAULTS, n_pairs=120, strength=0.85),
-    "mgr below a ceiling that follows risks": Case(
+    "mgr below a clip that follows risks": Case(
         MGR,
         low_ceilings,
-        {"a ceiling that only the noise follows": instead(GroupRisks, "sums", _first_ceiling)},
+        {"a clip that only the noise follows": instead(GroupRisks, "sums", _first_ceiling)},
     ),
     "mgr on batches": Case(
         MGR,

@@ -120,7 +120,7 @@ def phases(**factors: float):
 def _largest_group(real, read, weights, schedule, noise, release, payer):
     """State the largest group's size for all risks."""
     sizes = np.full(read.n_groups, max(read.group_sizes))
-    value = read.risks(weights, ceiling=schedule.ceiling)
+    value = read.risks(weights, loss_clip=schedule.loss_clip)
     return noise.gaussian(value, sensitivity=schedule.sums.loss_range / sizes, release=release)
 
 
@@ -196,7 +196,7 @@ PHASED_FAULTS = {
     "half the sensitivity of the weights": phases(sensitivity=1 / 2),
     "half the sensitivity of the risks": half(PhasedERM, "group risks"),
     "the largest group in all risks": instead(rounds, "release_risks", _largest_group),
-    "no ceiling": _risks_by(lambda schedule: dataclasses.replace(schedule, ceiling=math.inf)),
+    "no clip": _risks_by(lambda schedule: dataclasses.replace(schedule, loss_clip=math.inf)),
     "the first prior's sensitivity": instead(PhaseSchedule, "phase", _first_prior),
     "less regularisation than accounted for": phases(mu_weights=1 / 4),
     "a smaller regularisation of the group weights": phases(mu_groups=1e-3),
@@ -343,7 +343,7 @@ MOVING_PHASES = {
 }
 
 of_phases = partial(Case, PhasedERM, rounding=CERTIFIED)
-# few weights of the ball reach the ceiling of losses, few records are in the phase that begins at
+# few weights of the ball reach the clip of losses, few records are in the phase that begins at
 # the weights which they are worst for, and few strengths are planned
 of_few = partial(of_phases, strength=0.8)
 PLANNED = {"mu_weights": None, "mu_groups": None}

@@ -113,7 +113,7 @@ OCO_FAULTS = {
     "losses of both roles": instead(
         oco, "clipped_losses", lambda real, schedule, values, n_weight: real(schedule, values, 0)
     ),
-    "no ceiling": instead(
+    "no clip": instead(
         oco, "clipped_losses", lambda real, schedule, values, n: values[n:] - schedule.center
     ),
     "batch not divided": instead(
@@ -188,7 +188,7 @@ HIDDEN_OCO_FAULTS = {
         "clipped_losses",
         lambda real, schedule, *batch: real(schedule, *batch) + schedule.center,
     ),
-    "no ceiling": OCO_FAULTS["no ceiling"],
+    "no clip": OCO_FAULTS["no clip"],
     "half the sensitivity of the losses": half(OCO, "group losses"),
 } | WEIGHTED_FAULTS
 

@@ -25,16 +25,16 @@ def stated(plan, data, answers, first):
     problem, schedule = plan.problem, plan.schedule
     weights, ball = first.copy(), Ball.at_rest(schedule, len(first))
     sizes = np.array(problem.group_sizes)
-    heard, taken, kept = [], np.zeros(len(sizes), dtype=int), []
+    active, taken, kept = [], np.zeros(len(sizes), dtype=int), []
     answers = iter(answers)
     for _ in range(schedule.n_steps):
-        risks, gradients, _ = naive(data, weights, schedule.ceiling)
+        risks, gradients, _ = naive(data, weights, schedule.loss_clip)
         if len(sizes) > 1:
             asked = next(answers)
             np.testing.assert_allclose(asked.value, risks * sizes, rtol=1e-7)
-            heard.append(asked.answer / sizes)
+            active.append(asked.answer / sizes)
         mean = np.zeros(len(sizes))
-        for number, risks in enumerate(heard, 1):
+        for number, risks in enumerate(active, 1):
             mean = mean + (risks - mean) / min(number, schedule.memory)
         group = int(np.argmax(mean))
         taken[group] += 1
@@ -44,7 +44,7 @@ def stated(plan, data, answers, first):
         ball = ball.pushed(schedule, asked.answer, std)
         weights = project_to_ball(weights + ball.move, problem.radius)
         kept.append(weights)
-    if not schedule.aim:  # Algorithm 5: w_1, ..., w_T after T - 1 steps
+    if not schedule.initial_distance:  # Algorithm 5: w_1, ..., w_T after T - 1 steps
         return np.mean([first, *kept], axis=0), taken
     return np.mean(kept[-round(len(kept) / 2) :], axis=0), taken
 
@@ -89,12 +89,12 @@ def test_the_bound_is_the_one_written_down():
     problem = make_problem((40, 160), prior=(0.3, 0.7), n_features=4)
     plan = AGS(n_steps=50, risk_share=0.25).plan(problem, BUDGET)
     schedule, mu, sizes = plan.schedule, BUDGET.mu, np.array([40, 160])
-    aim = 0.3 * problem.radius
+    initial_distance = 0.3 * problem.radius
     std = problem.gradient_diameter / (sizes * mu) / math.sqrt(0.75)
     reach = 50 * schedule.longest_step / 0.1
-    total = np.minimum(schedule.step_share * aim / std, reach)
-    loudest = (schedule.feedback_range / (40 * mu)) ** 2 / 0.25 * 50 / schedule.memory
-    expected = aim**2 / (2 * total) + total * problem.n_weights * std**2 / 2
+    total = np.minimum(schedule.step_share * initial_distance / std, reach)
+    loudest = (schedule.loss_sensitivity / (40 * mu)) ** 2 / 0.25 * 50 / schedule.memory
+    expected = initial_distance**2 / (2 * total) + total * problem.n_weights * std**2 / 2
     expected = expected + math.sqrt(2 * math.log(2) * loudest)
     assert plan.predicted_excess_if_worst == pytest.approx(expected)
 
@@ -116,10 +116,10 @@ def test_paper_schedule_is_the_papers():
         assert gradient.paid_count == t - 1
         factor = gradient.noise_multiplier * schedule.gradient_diameter / n / sigma
         assert factor >= 1 - 1e-9
-        assert risks.noise_multiplier * schedule.feedback_range / n / tau == pytest.approx(factor)
+        assert risks.noise_multiplier * schedule.loss_sensitivity / n / tau == pytest.approx(factor)
         as_printed = [
             Release("g", "gaussian", sigma * n / schedule.gradient_diameter, t - 1),
-            Release("r", "laplace", tau * n / schedule.feedback_range, t - 1),
+            Release("r", "laplace", tau * n / schedule.loss_sensitivity, t - 1),
         ]
         costs = PrivacyGuarantee.from_releases(as_printed, 1e-6).epsilon
         assert (costs > epsilon) == (factor > 1 + 1e-9)

@@ -18,7 +18,7 @@ from sklearn_dpwg.solvers.centring import (
     SPREAD,
     SPREAD_SHARE,
     Centring,
-    SlopeLimit,
+    GradientClip,
     centred_problem,
     release_centre,
 )
@@ -112,7 +112,7 @@ def test_noise_without_rows_is_no_centre():
 def test_no_limited_loss_curves_more_than_is_stated(loss: Loss):
     """Gradients of one record at random weights, long rows against the centre."""
     rng = np.random.default_rng(0)
-    stated = replace(centred_problem(problem_of(loss=loss), SlopeLimit(0.9)), stretch=3.0)
+    stated = replace(centred_problem(problem_of(loss=loss), GradientClip(0.9)), stretch=3.0)
     steepest = 0.0
     for _ in range(300):
         row = rng.normal(size=(1, 4))

@@ -21,7 +21,7 @@ from sklearn_dpwg.solvers.centring import (
     SQUARES_SHARE,
     WHITENING_STEP,
     Centring,
-    SlopeLimit,
+    GradientClip,
     centred_problem,
     moment_sum_sensitivity,
     release_centre,
@@ -31,7 +31,7 @@ from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.replay import silent
 
 BUDGET = Budget(1.0, 1e-6)
-LIMIT = SlopeLimit(0.9, MOMENTS)
+LIMIT = GradientClip(0.9, MOMENTS)
 
 
 def problem_of(sizes=(9_000, 3_000), **facts):
@@ -91,7 +91,7 @@ def test_a_record_moves_second_moments_by_root_two_and_no_more(columns_alone):
 
 @pytest.mark.parametrize("name", [MOMENTS, SQUARES])
 def test_what_rows_are_multiplied_by_follows_from_the_release(name, monkeypatch):
-    monkeypatch.setattr(module, "MOST_COLUMNS", 200 if name == MOMENTS else 0)
+    monkeypatch.setattr(module, "MAX_COLUMNS", 200 if name == MOMENTS else 0)
     rng, problem = np.random.default_rng(0), problem_of()
     rows = rng.normal(size=(12_000, 4)) @ np.diag([0.3, 0.1, 0.03, 0.001]) + [0.3, 0.2, 0.1, 0.0]
     if name == MOMENTS:

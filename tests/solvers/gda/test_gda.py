@@ -101,7 +101,7 @@ def test_planned_group_weights_move_by_the_planned_step():
     plan = solver.plan(problem, BUDGET)
     start = Solution(np.ones(3) / 3.0, np.array([0.6, 0.4]), 0)
     found = solver.run(plan, data, silent(), start=start)
-    risks = data.risks(start.weights, ceiling=plan.schedule.ceiling)
+    risks = data.risks(start.weights, loss_clip=plan.schedule.loss_clip)
     wanted = start.group_weights + plan.schedule.group_step * risks
     wanted = wanted + (1.0 - wanted.sum()) / 2.0  # inside the simplex
     np.testing.assert_allclose(found.group_weights, wanted, atol=1e-9)

@@ -58,11 +58,11 @@ def test_estimates_are_unbiased(loss):
         batch = [np.flatnonzero(coins[:3]), np.flatnonzero(coins[3:])]
         chance = np.prod(np.where(coins, np.repeat(rates, sizes), 1 - np.repeat(rates, sizes)))
         found = estimates(
-            risks, weights, Listed(batch), expected_sizes=rates * sizes, ceiling=0.7, center=0.2
+            risks, weights, Listed(batch), expected_sizes=rates * sizes, loss_clip=0.7, center=0.2
         )
         mean_risks += chance * found[0]
         mean_gradients += chance * found[1]
-    expected = risks.risks_and_gradients(weights, ceiling=0.7)
+    expected = risks.risks_and_gradients(weights, loss_clip=0.7)
     np.testing.assert_allclose(mean_risks, expected[0], rtol=1e-9)
     np.testing.assert_allclose(mean_gradients, expected[1], rtol=1e-5, atol=1e-6)
 
@@ -85,7 +85,7 @@ def test_batches_state_what_the_theory_says():
     np.testing.assert_allclose(batches.risk_stds, 7.0 * b / expected / math.sqrt(0.2))
     coins = (GRADIENT_SPREAD * problem.lipschitz) ** 2 * 0.7 / expected
     np.testing.assert_allclose(batches.sampling_variances, coins)
-    assert batches.center == pytest.approx((problem.constants.infimum + rule.ceiling) / 2)
+    assert batches.center == pytest.approx((problem.constants.infimum + rule.loss_clip) / 2)
     noise = batches.noise_of_run(rule.problem.n_weights, rule.n_steps)
     np.testing.assert_allclose(noise.gradient, (problem.n_weights * stds**2 + coins) / 60)
     risks = batches.risk_stds**2 + b**2 / 4 * 0.7 / expected

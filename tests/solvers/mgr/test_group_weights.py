@@ -12,7 +12,7 @@ from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, Solution
 from sklearn_dpwg.solvers import mgr as group_weights
 from sklearn_dpwg.solvers.mgr import (
-    LEAST_CEILING,
+    MIN_LOSS_CLIP,
     GroupWeights,
     LossLevel,
     Shrinkage,
@@ -32,7 +32,7 @@ def adapting(sizes=(50, 400, 3000), loss=None, **parameters):
 
 
 def test_the_rate_begins_as_planned_and_follows_the_spread(monkeypatch):
-    monkeypatch.setattr(group_weights, "LARGEST_LEAD", math.inf)
+    monkeypatch.setattr(group_weights, "MAX_LEAD", math.inf)
     problem, plan = adapting(sizes=(500, 500))
     schedule, variances = plan.schedule, np.full(2, 1e-6)
     planned = hedge(problem, 50, variances / 50)[0] / 50
@@ -81,13 +81,13 @@ def test_the_ceiling_follows_the_level_and_is_never_above_the_planned(mean):
     schedule, found = plan.schedule, LossLevel(plan.schedule, problem)
     for _ in range(20):
         found.push(np.full(3, mean), np.full(3, 1e-12), np.full(3, 1 / 3))
-    ceiling = found.ceiling
-    least = LEAST_CEILING * schedule.ceiling
-    assert ceiling == pytest.approx(np.clip(6.0 * mean, least, schedule.ceiling), rel=1e-2)
-    assert least <= ceiling <= schedule.ceiling
-    # the range at the lower ceiling, as it would have been planned, and no less
-    of_ceiling = SumSensitivity.of(problem, ceiling=ceiling).loss_range
-    of_run = schedule.feedback_range - (schedule.ceiling - ceiling)
+    loss_clip = found.loss_clip
+    least = MIN_LOSS_CLIP * schedule.loss_clip
+    assert loss_clip == pytest.approx(np.clip(6.0 * mean, least, schedule.loss_clip), rel=1e-2)
+    assert least <= loss_clip <= schedule.loss_clip
+    # the range at the lower clip, as it would have been planned, and no less
+    of_ceiling = SumSensitivity.of(problem, loss_clip=loss_clip).loss_range
+    of_run = schedule.loss_sensitivity - (schedule.loss_clip - loss_clip)
     assert of_ceiling * (1.0 - 1e-15) <= of_run <= of_ceiling + 1e-6
 
 
@@ -97,10 +97,10 @@ def test_a_group_that_carries_weight_raises_the_level_however_small():
     found = LossLevel(plan.schedule, problem)
     risks = np.array([0.08, 0.001, 0.001])  # 50 of 3,450 records
     found.push(risks, np.zeros(3), np.array([0.9, 0.05, 0.05]))
-    assert found.ceiling == pytest.approx(6.0 * 0.072, rel=0.1)
+    assert found.loss_clip == pytest.approx(6.0 * 0.072, rel=0.1)
     alone = LossLevel(plan.schedule, problem)
     alone.push(risks, np.zeros(3), np.array([0.0, 0.5, 0.5]))
-    assert alone.ceiling == pytest.approx(6.0 * (risks @ [50, 400, 3000]) / 3450, rel=0.1)
+    assert alone.loss_clip == pytest.approx(6.0 * (risks @ [50, 400, 3000]) / 3450, rel=0.1)
 
 
 SIZES = (3000, 1500, 200)
@@ -111,12 +111,12 @@ FOLLOWED = ("adapts", "follows_level", "shrinks")
     ("loss", "parameters", "wanted"),
     [
         (BinaryLogLoss(), {}, {"adapts", "shrinks"}),
-        (BinaryLogLoss(), {"loss_ceiling": 1.5}, {"adapts", "shrinks"}),
+        (BinaryLogLoss(), {"loss_clip": 1.5}, {"adapts", "shrinks"}),
         (BinaryLogLoss(), {"sampling_rate": 0.5}, {"adapts", "shrinks"}),
         (BinaryLogLoss(), {"schedule": "paper"}, set()),
         (MultinomialLogLoss(2), {}, {"adapts", "shrinks"}),
         (SquaredError(), {}, {"adapts", "follows_level"}),
-        (SquaredError(), {"loss_ceiling": 0.25}, {"adapts"}),
+        (SquaredError(), {"loss_clip": 0.25}, {"adapts"}),
         (SquaredError(), {"schedule": "paper"}, set()),
         (SmoothedHinge(), {}, {"adapts"}),
     ],

@@ -27,7 +27,7 @@ def paper_run(plan, data, answers, drawn):
     weights, group_weights = np.zeros(problem.n_weights), np.array(schedule.prior)
     path, group_path, answers = [weights], [group_weights], iter(answers)
     for group in drawn:
-        risks, gradients = data.risks_and_gradients(weights, ceiling=schedule.ceiling)
+        risks, gradients = data.risks_and_gradients(weights, loss_clip=schedule.loss_clip)
         gradient, released = next(answers), next(answers)
         np.testing.assert_allclose(gradient.value, gradients[group], rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(released.value, sizes * risks, rtol=1e-9)

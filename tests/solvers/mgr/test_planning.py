@@ -31,14 +31,14 @@ KINKED = (Hinge(), AbsoluteError(), Quantile(0.8))
 # --- the bound ---------------------------------------------------------------------------------
 
 
-def written_out(problem, mu, share, n_steps, aim, longest, b, theta):
+def written_out(problem, mu, share, n_steps, initial_distance, longest, b, theta):
     """Return the bound of docs/theory/mgr.md, section 6."""
     found = []
     loudest = (b / (min(problem.group_sizes) * mu)) ** 2 / share if share else 0.0
     for size, prior in zip(problem.group_sizes, problem.prior, strict=True):
         std = problem.gradient_diameter / (size * mu * math.sqrt(1 - share))
-        total = min(by_loss(problem.loss).step_share * aim / std, longest)
-        descent = aim**2 / (2 * total) + total * problem.n_weights * std**2 / 2
+        total = min(by_loss(problem.loss).step_share * initial_distance / std, longest)
+        descent = initial_distance**2 / (2 * total) + total * problem.n_weights * std**2 / 2
         hedge = 0.0
         if problem.n_groups > 1:
             variance = (b / (size * mu * math.sqrt(share))) ** 2
@@ -60,7 +60,9 @@ def test_bound_is_the_one_written_down(sizes, share, mu):
     noise = rule.noise_of_passes(mu, share)
     theta = hedge(problem, 50, noise.risk)[0] if len(sizes) > 1 else 0.0
     reach = 50 * rule.longest_step / (1 - rule.max_momentum)
-    wanted = written_out(problem, mu, share, 50, rule.aim, reach, rule.sums.loss_range, theta)
+    wanted = written_out(
+        problem, mu, share, 50, rule.initial_distance, reach, rule.sums.loss_range, theta
+    )
     np.testing.assert_allclose(rule.bound(noise), wanted, rtol=1e-6)
 
 
@@ -125,7 +127,7 @@ def test_more_records_or_a_larger_budget_never_predict_worse(solver, loss, shape
 @pytest.mark.parametrize("loss", KINKED, ids=repr)
 def test_steps_of_a_loss_with_kinks(loss):
     problem = make_problem((300, 900), loss=loss)
-    plan = MGR(n_steps=50, aim=0.4).plan(problem, BUDGET)
+    plan = MGR(n_steps=50, initial_distance=0.4).plan(problem, BUDGET)
     safe = 0.4 * 3.0 / (problem.lipschitz * math.sqrt(50))
     assert plan.schedule.step_size == pytest.approx(safe)
     assert plan.schedule.longest_step == pytest.approx(10.0 * safe)  # a fifth of the steps
@@ -155,7 +157,7 @@ def test_the_theorem_holds_for_the_papers_schedule(loss):
     )
     gradient, risks = plan.releases
     std = gradient.noise_multiplier * schedule.gradient_diameter / sizes.min()
-    scales = risks.noise_multiplier * schedule.feedback_range / sizes
+    scales = risks.noise_multiplier * schedule.loss_sensitivity / sizes
     eta, rate, steps = schedule.step_size, schedule.group_rate, plan.n_steps + 1
     bound = np.linalg.norm(best.weights) ** 2 / (2 * eta * steps)
     bound += eta * (problem.lipschitz**2 + problem.n_weights * std**2) / 2
@@ -206,7 +208,7 @@ def test_paper_schedule_is_the_papers(sizes, epsilon, loss):
         assert schedule.group_rate == pytest.approx(math.sqrt(math.log(p) / (T * U**2)))
     noise = problem.n_weights * (constant * sigma) ** 2
     step = 2 * problem.radius / math.sqrt(T * (problem.lipschitz**2 + noise))
-    assert (schedule.step_size, schedule.aim) == (pytest.approx(step), 0.0)
+    assert (schedule.step_size, schedule.initial_distance) == (pytest.approx(step), 0.0)
     assert schedule.step == "sampled"
     assert schedule.prior == (1 / p,) * p
     assert plan.guarantee.epsilon <= epsilon
@@ -230,7 +232,7 @@ def test_plans_of_billions_of_records(size, sampling_rate):
     plan = MGR(n_steps=20, sampling_rate=sampling_rate).plan(problem, BUDGET)
     schedule = plan.schedule
     assert 1.0 < schedule.gradient_diameter / problem.gradient_diameter < 1.0001
-    exact = problem.constants.range_up_to(schedule.ceiling)
-    assert 1.0 < schedule.feedback_range / exact < 1.0001
+    exact = problem.constants.range_up_to(schedule.loss_clip)
+    assert 1.0 < schedule.loss_sensitivity / exact < 1.0001
     if schedule.batches is not None:
         assert schedule.batches.rounding < 1e-3 / schedule.batches.multiplier

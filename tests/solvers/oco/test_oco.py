@@ -95,8 +95,8 @@ def test_a_sampled_game_is_algorithm_2(loss, noise):
         rows, targets = oracle.draw(drawn, b + c)
         values, gradients = batch(problem, rows, targets, weights)
         total += gradients[:b].mean(axis=0)
-        heard = np.minimum(values[b:], schedule.ceiling).mean() - problem.constants.infimum
-        unheard = np.clip(schedule.feedback_bound - heard, 0.0, 2.0 * schedule.feedback_bound)
+        active = np.minimum(values[b:], schedule.loss_clip).mean() - problem.constants.infimum
+        unheard = np.clip(schedule.feedback_bound - active, 0.0, 2.0 * schedule.feedback_bound)
         log_weights[drawn] -= schedule.group_rate * unheard / group_weights[drawn]
     assert is_average_of(found, played, played_groups, 1.0)
 

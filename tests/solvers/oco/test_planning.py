@@ -28,7 +28,7 @@ SIZES = (20_000, 3_000, 900)
 @pytest.mark.parametrize("noise_std", [0.5, 5.0, 100.0])
 def test_the_strength_is_the_best_one(loss, noise_std):
     schedule = OCO(n_rounds=100).plan(make_problem(SIZES, loss=loss), BUDGET).schedule
-    rule = dataclasses.replace(schedule, aim=4.0)
+    rule = dataclasses.replace(schedule, initial_distance=4.0)
     smoothness, lipschitz = rule.smoothness, rule.problem.lipschitz
     strength = rule.strength(noise_std)
 
@@ -62,10 +62,10 @@ def test_bound_is_the_one_written_down(play, loss):
         else:
             curved = 0.5 * problem.smoothness * loss.n_outputs * moved**2
             bound += min(problem.lipschitz * moved, curved)
-        variance = 2.0 * (s.feedback_multiplier * s.feedback_range / other) ** 2
+        variance = 2.0 * (s.feedback_multiplier * s.loss_sensitivity / other) ** 2
         bound += -math.log(problem.prior[i]) / (s.group_rate * played)
         if play == "weighted":
-            spread = (RISK_SPREAD * s.feedback_range) ** 2
+            spread = (RISK_SPREAD * s.loss_sensitivity) ** 2
             bound += s.group_rate * (spread + 0.5 * variance * min(1.0, other))
         else:
             bound += s.group_rate * 0.5 * 3 * (s.feedback_bound**2 + variance)
@@ -108,8 +108,8 @@ def test_paper_schedule_is_the_papers():
     assert plan.n_steps == n_rounds
     assert (s.play, s.averaging, s.problem.prior) == ("sampled", 0.0, (0.5, 0.5))
     assert s.weight_rates == s.feedback_rates == (1.0, 1.0)
-    assert s.feedback_range == pytest.approx(problem.loss_range, rel=1e-10)
-    assert s.feedback_range > problem.loss_range
+    assert s.loss_sensitivity == pytest.approx(problem.loss_range, rel=1e-10)
+    assert s.loss_sensitivity > problem.loss_range
     bound = problem.loss_range * (1.0 + 2.0 / BUDGET.epsilon * math.log(n_rounds))
     assert math.isclose(s.feedback_bound, bound, rel_tol=1e-4)  # exact accounting saves a touch
     rate = math.sqrt(math.log(p) / (p * n_rounds)) / s.feedback_bound

@@ -54,16 +54,16 @@ def is_algorithm_1(loss=None, *, power=1.0, learner=None, noise="toeplitz") -> b
     solver = OnlineToBatch(learner, power=power, n_rounds=10, noise=noise)
     data = make_data(problem, *random_records(problem, np.random.default_rng(5)))
     game, _, told = silent_game(solver, problem, data)
-    weights, heard = algorithm_1(
+    weights, active = algorithm_1(
         problem,
         batches_of(data, 10),
         power=power,
         strength=learner.strength,
         optimistic=isinstance(learner, OptimisticFTRL),
     )
-    scale = max(float(np.abs(heard).max()), 1.0)
+    scale = max(float(np.abs(active).max()), 1.0)
     return bool(
-        np.allclose([loss[0] for loss in told], heard, rtol=1e-8, atol=1e-9 * scale)
+        np.allclose([loss[0] for loss in told], active, rtol=1e-8, atol=1e-9 * scale)
         and np.allclose(game.finish().weights, weights, rtol=1e-8, atol=1e-10)
     )
 
@@ -219,10 +219,10 @@ def test_what_a_parameter_free_learner_hears():
     xi = problem.lipschitz * step**2.5 / math.sqrt(5.0) + noise_norm
     nu = problem.smoothness * step**2.5 / math.sqrt(5.0)
     longest = weight * problem.lipschitz + 4.0 * noise_norm
-    for size, heard in [(1.0, 1.0), (1e9, longest)]:
+    for size, active in [(1.0, 1.0), (1e9, longest)]:
         game._teach(np.array([size, 0.0, 0.0]), weight)
         linear, curvature, center = told.pop()
-        assert np.allclose(linear, [heard, 0.0, 0.0] + xi * np.array([0.6, 0.0, 0.8]))
+        assert np.allclose(linear, [active, 0.0, 0.0] + xi * np.array([0.6, 0.0, 0.8]))
         assert curvature == pytest.approx(2.0 * nu)
         assert not center.any()
     assert schedule.strength >= longest + xi + 2.0 * nu * problem.radius

@@ -24,17 +24,17 @@ BUDGET = Budget(1.0, 1e-6)
 def test_bound_is_the_one_written_down(loss, power, convexity):
     sizes, n_rounds = (6_000, 2_000), 40
     problem = make_problem(sizes, loss=loss, radius=5.0, n_features=6)
-    plan = OnlineToBatch(power=power, convexity=convexity, n_rounds=n_rounds, aim=0.5).plan(
-        problem, BUDGET
-    )
-    schedule, aim = plan.schedule, 2.5
+    plan = OnlineToBatch(
+        power=power, convexity=convexity, n_rounds=n_rounds, initial_distance=0.5
+    ).plan(problem, BUDGET)
+    schedule, initial_distance = plan.schedule, 2.5
     mechanism = make_prefix_sums("toeplitz", n_steps=n_rounds, n_dimensions=problem.n_weights)
     beta = np.arange(1.0, n_rounds + 2) ** power
     total = np.cumsum(beta)
     stds, largest = [], 0.0
     for t in range(1, n_rounds + 1):
         before = beta[t - 2] if t > 1 else 0.0
-        moved = aim / (power + 2.0) * beta[t - 1] / total[t - 1]
+        moved = initial_distance / (power + 2.0) * beta[t - 1] / total[t - 1]
         change = min(problem.smoothness * moved, 2.0 * problem.gradient_diameter)
         unit = (beta[t - 1] - before) * problem.gradient_diameter + before * change
         largest = max(largest, unit / 200.0)  # the prior is proportional: 8,000 records over 40
@@ -46,8 +46,8 @@ def test_bound_is_the_one_written_down(loss, power, convexity):
     std = 0.6 * strength
     curve = problem.smoothness * loss.n_outputs
     noise = 0.5 * min(curve, problem.n_weights * gamma / total[-1]) * std**2
-    bound = gamma * aim**2 / (2 * total[-1]) + min(noise, problem.lipschitz * std)
-    bound += 0.5 * convexity * aim**2
+    bound = gamma * initial_distance**2 / (2 * total[-1]) + min(noise, problem.lipschitz * std)
+    bound += 0.5 * convexity * initial_distance**2
     assert plan.predicted_excess_if_worst == pytest.approx([bound / 0.75, bound / 0.25], rel=1e-6)
     assert gamma >= curve * (beta**2 / total).max()
 

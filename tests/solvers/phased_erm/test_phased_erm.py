@@ -20,13 +20,13 @@ from tests.helpers.sources import seeded
 BUDGET = Budget(1.0, 1e-6)
 
 
-def clipped_risks(data, weights, ceiling):
+def clipped_risks(data, weights, loss_clip):
     records = data.records
     rows = records.rows.astype(float)
     matrix = weights.reshape(data.loss.n_outputs, -1)
     scores = rows @ matrix[:, :-1].T + data.intercept_scaling * matrix[:, -1]
     scores = scores[:, 0] if data.loss.n_outputs == 1 else scores
-    values = np.minimum(data.loss.value(scores, records.targets), ceiling)
+    values = np.minimum(data.loss.value(scores, records.targets), loss_clip)
     return np.array([part.mean() for part in np.split(values, records.starts[1:-1])])
 
 
@@ -50,7 +50,7 @@ def test_a_run_is_the_stated_algorithm(loss, mu_groups):
     for t in range(3):
         if t > 0:
             risks = asked.pop(0)
-            expected = clipped_risks(data, center, schedule.ceiling)
+            expected = clipped_risks(data, center, schedule.loss_clip)
             sizes = np.array(problem.group_sizes)
             assert risks.value == pytest.approx(expected * sizes, rel=1e-9)
             assert risks.sensitivity == schedule.sums.loss_range

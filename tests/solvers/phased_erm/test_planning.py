@@ -55,7 +55,7 @@ def descents(draw):
     ratios = 10.0 ** rng.uniform(-0.5, 2, size=n_phases)
     ratios[-1] = 1.0
     bound = DescentBound(
-        aim=float(np.linalg.norm(target)) * float(rng.choice([1.0, 2.0])),
+        initial_distance=float(np.linalg.norm(target)) * float(rng.choice([1.0, 2.0])),
         lipschitz=1e9,  # so that the quadratic part counts
         trace=max(float(eigenvalues.sum()), 1e-4) * float(rng.choice([1.0, 3.0])),
         n_weights=d,
@@ -120,7 +120,7 @@ def test_the_whole_bound_is_the_one_written_down():
     problem = make_problem((300, 900), radius=5.0)
     plan = PhasedERM(4, risk_share=0.2, averaging=0.5).plan(problem, BUDGET)
     schedule, mu = plan.schedule, BUDGET.mu
-    c = by_loss(problem.loss).ceiling * math.log(2.0) - problem.constants.infimum
+    c = by_loss(problem.loss).loss_clip * math.log(2.0) - problem.constants.infimum
     assert schedule.sums.loss_range == pytest.approx(c)
     noise_of_risks = math.sqrt(3 / 0.2) / mu * c / np.array([300, 900])
     spread = risk_spread(problem) ** 2 / 4
