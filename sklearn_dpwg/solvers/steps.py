@@ -150,7 +150,7 @@ def hedge_sharpness(problem: Problem, n_steps: int, variances: FloatArray) -> fl
     variance of the mean of a group's released risks.
     """
     prior = np.asarray(problem.prior)
-    spread = risk_spread(problem) ** 2 / n_steps
+    spread = (SPREAD_OVER_ZERO_SCORE * problem.constants.zero_score) ** 2 / n_steps
     return math.sqrt(-float(prior @ np.log(prior)) / (spread + float(variances.mean()) / 2))
 
 
@@ -160,7 +160,7 @@ def hedge_regret(
     """Return what the group player owes at a sharpness, for each group as the worst-off one."""
     return np.asarray(
         -np.log(np.asarray(problem.prior)) / sharpness
-        + sharpness * risk_spread(problem) ** 2 / n_steps
+        + sharpness * (SPREAD_OVER_ZERO_SCORE * problem.constants.zero_score) ** 2 / n_steps
         + sharpness * (variances + variances.max()) / 4
     )
 
