@@ -71,7 +71,7 @@ class AGS(descent.Descent):
         space = Space.of(plan, None, data, noise, start)
         weights, ball = space.weights, descent.Momentum(schedule, plan.problem.n_weights)
         mean, taken = np.zeros(n_groups), np.zeros(n_groups)
-        total = weights.copy() if schedule.averaged > schedule.n_steps else np.zeros_like(weights)
+        total = float(schedule.averaged > schedule.n_steps) * weights
 
         def choose(risks: FloatArray) -> int:
             """Return the group whose mean risk so far is the largest, the first of equals."""

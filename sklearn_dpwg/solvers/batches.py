@@ -108,11 +108,7 @@ class Batches:
 
     def __str__(self) -> str:
         """Return a line for people."""
-        of = sum(self.group_sizes if self.cells is None else self.cells.sizes)
-        return (
-            f"Poisson batches of about {self.rate * of:,.0f} of {of:,} records, each joining with "
-            f"probability {self.rate:.3g}"
-        )
+        return f"Poisson batches, which a record joins with probability {self.rate:.3g}"
 
 
 def make_batches(rule: StepRule, rate: float, multiplier: float, risk_share: float) -> Batches:

@@ -80,10 +80,7 @@ class GradientClip:
     def __str__(self) -> str:
         """Return what centring is, for previews."""
         white = f", half whitened by released {self.whitening}" if self.whitening else ""
-        return (
-            f"rows relative to a released mean row{white}, in units of their released root mean "
-            f"square; a record's gradient counts up to a norm of {self.share:.3g} times it"
-        )
+        return f"rows relative to a released mean row{white}, slopes limited"
 
 
 def is_worth_centring(problem: Problem) -> bool:

@@ -66,15 +66,13 @@ class CountStage:
 
     def __str__(self) -> str:
         """Return a few lines for people."""
-        lines = ["Two stages: noisy counts of the groups, then a plan for what they show."]
-        if self.release is not None:
-            lines.append(
-                f"A count has noise of standard deviation {self.count_std:.3g}; a group not above "
-                f"{HiddenGroups(1, self.count_std).floor:,} may be empty, and counts as doing "
-                "like all records: it is not learned for."
-            )
-        lines.append("What both stages cost was fixed before the counts.")
-        return "\n".join(lines)
+        text = "Two stages, whose cost was fixed before: noisy counts of the groups, then a plan."
+        if self.release is None:
+            return text
+        return (
+            f"{text}\nA count has noise of standard deviation {self.count_std:.3g}; a group not "
+            f"above {HiddenGroups(1, self.count_std).floor:,} may be empty: it is not learned for."
+        )
 
 
 def std_of_count(release: Release | None) -> float:

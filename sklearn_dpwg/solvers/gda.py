@@ -92,9 +92,8 @@ class GDA(descent.Descent):
         prior = np.asarray(schedule.prior)
         given = None if start is None else start.group_weights
         dual = on_simplex(prior if given is None else given)
-        total, mixture = np.zeros_like(weights), np.zeros_like(dual)
-        if schedule.averaged > schedule.n_steps:
-            total, mixture = weights.copy(), dual.copy()
+        counts_start = float(schedule.averaged > schedule.n_steps)
+        total, mixture = counts_start * weights, counts_start * dual
         for step in range(1, schedule.n_steps + 1):
             released = descent.from_pass(plan, data, weights, dual, noise, schedule.loss_clip)
             rise = released.risks if len(dual) > 1 else np.zeros(1)

@@ -122,9 +122,8 @@ class MGR(descent.Descent):
             first = np.maximum(start.group_weights, 1e-300)
         players = GroupWeights(schedule, np.log(first), gain)
         shrinkage = Shrinkage(problem.constants.zero_score, len(first))
-        total, mixture = np.zeros_like(weights), np.zeros_like(first)
-        if schedule.averaged > schedule.n_steps:
-            total, mixture = weights.copy(), players.current.copy()
+        counts_start = float(schedule.averaged > schedule.n_steps)
+        total, mixture = counts_start * weights, counts_start * players.current
         for t in range(schedule.n_steps):
             asked = plan, data, weights, players.current, noise
             if schedule.batches is None:

@@ -112,7 +112,10 @@ class OCO(StreamSolver):
     def _check_problem(self, problem: Problem) -> None:
         super()._check_problem(problem)
         if problem.hidden is not None and self.play == "sampled":
-            raise InputError("play of OCO must be 'weighted' with neighbours='replace-one'.")
+            raise InputError(
+                "play of OCO must be 'weighted' unless neighbours='replace-one-within-group', got "
+                "'sampled'."
+            )
 
     def _scheduled(self, problem: Problem, budget: Budget) -> Planned:
         plan = paper_plan if self.schedule == "paper" else least_bound_plan
@@ -121,8 +124,8 @@ class OCO(StreamSolver):
             quotient = max(schedule.rates) * schedule.loss_clip / schedule.loss_sensitivity
             if quotient > MAX_QUOTIENT:
                 raise InputError(
-                    f"a batch of {max(schedule.rates):,.3g} records may show a record by how its "
-                    "losses are rounded: take more rounds."
+                    f"a batch of {max(schedule.rates):,.3g} records is so large that rounding may "
+                    "show a record: take more rounds."
                 )
         return schedule, releases, bounds
 
