@@ -405,7 +405,7 @@ def make_ledger(
 ) -> PrivacyLedger | None:
     """Return a ledger, not open yet, if one is asked for."""
     if (ledger is None) != (ledger_epsilon is None):
-        raise InputError("ledger and ledger_epsilon must be given together, or neither.")
+        raise InputError("--ledger and --ledger-epsilon must be given together, or neither.")
     if ledger is None or ledger_epsilon is None:
         return None
     return PrivacyLedger(ledger_epsilon, ledger_delta, path=ledger)

@@ -311,8 +311,8 @@ def _attacker(guarantee: PrivacyGuarantee) -> tuple[str, str, str, Any]:
     points = list(zip(alarms.tolist(), detected.tolist(), strict=True))
     percent = math.ceil(1000.0 * points[-1][1] - 1e-9) / 10.0
     text = (
-        "Who raises a false alarm so often detects a record at most so often; on the dashed line "
-        f"an attacker only guesses. By the diamond, 5 % false alarms: {percent:g} % detected."
+        f"At 5 % false alarms an attacker detects at most {percent:g} % of the records (the "
+        "diamond); the line has other rates, and on the dashed one an attacker only guesses."
     )
     title = "What an attacker can find out about one record"
     return title, text, "attacker", (points[:-1], points[-1])
@@ -378,7 +378,7 @@ def _template() -> Any:
 LIMITS = (
     "The model makes the largest mean loss of a group small. That is no promise about differences "
     "of selection rates or of errors between groups, which an audit has to look at.",
-    "It was learned for the groups below. How it treats others, or parts of them, is not known.",
+    "It was learned for the groups above. How it treats others, or parts of them, is not known.",
     "What was learned holds for people like those of the records. The guarantee protects these; "
     "it says nothing about people whom the model is used on.",
     "A linear model: it cannot make up for features that say less about one group than another.",

@@ -128,7 +128,7 @@ def test_a_wrong_schema_is_refused(folder, tmp_path, old, new, words):
     ("words", "command"),
     [
         ("epsilon", "fit TABLE SCHEMA -o NEW --epsilon -1"),
-        ("ledger_epsilon", "fit TABLE SCHEMA -o NEW --ledger NEW.db"),
+        ("--ledger-epsilon", "fit TABLE SCHEMA -o NEW --ledger NEW.db"),
         ("--schema", "fit TABLE -o NEW"),
         ("absent", "fit absent.csv SCHEMA -o NEW"),
         ("'z'", "plan SCHEMA --group-sizes x=1,z=2"),
