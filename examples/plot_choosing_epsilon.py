@@ -72,7 +72,7 @@ plt.show()
 # the smallest group:
 
 smallest = labels.index("Other")
-mean = next(e for e, plan in zip(epsilons, plans, strict=True) if not plan.is_weak)
+mean = next(e for e, plan in zip(epsilons, plans, strict=True) if plan.predicted_excess < nothing)
 print(f"mean over the groups: epsilon = {mean:.2g}")
 small = [
     e

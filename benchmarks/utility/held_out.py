@@ -51,7 +51,7 @@ from sklearn_dpwg.exceptions import (
 )
 from utility import references
 from utility.ours import make_model, warm_up
-from utility.peers import gradient_descent, in_advance, initial_distance
+from utility.peers import aim, gradient_descent, in_advance
 from utility.pictures import draw_held_out
 from utility.population import DEFINITIONS, kind_of, load_by_name
 from utility.store import FOLDER, ROOT, Progress, Store, fingerprint, read_cells, versions
@@ -94,7 +94,7 @@ REFERENCES: dict[str, Method] = dict(references.REFERENCES)
 # Other private methods, at one setting that did best on the choosing half; at these budgets alone.
 PEERS: dict[str, Method] = {
     **{grid: in_advance.fit_chosen(grid) for grid in ("dp-newton", *gradient_descent.METHODS)},
-    **initial_distance.INITIAL_DISTANCE,
+    **aim.AIM,
 }
 PEER_EPSILONS = (1.0, 2.0, 4.0, 8.0)
 

@@ -258,7 +258,22 @@ class FreshSolver(Solver):
 
     @abstractmethod
     def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> Game:
-        """Begin a game; nothing is drawn from the records yet."""
+        """Begin a game; nothing is drawn from the records yet.
+
+        Parameters
+        ----------
+        plan : Plan
+            What `plan` returned for this problem.
+        noise : NoiseSource
+            Source of the plan's releases.
+        start : Solution, optional
+            Public or already released point to start from.
+
+        Returns
+        -------
+        Game
+            Before its first round.
+        """
 
     def run(
         self,

@@ -95,7 +95,7 @@ def test_every_other_solver_refuses_in_one_sentence():
         (MGR(schedule="paper"), "schedule of MGR must be 'planned' unless"),
         (PhasedERM(schedule="paper"), "schedule of PhasedERM must be 'planned' unless"),
         (OCO(schedule="paper"), "neighbours='replace-one-within-group'"),
-        (OCO(play="sampled"), "play of OCO must be 'weighted' with neighbours='replace-one'"),
+        (OCO(play="sampled"), "play of OCO must be 'weighted'"),
         (OnlineToBatch(schedule="paper"), "neighbours='replace-one-within-group'"),
     ):
         with pytest.raises(ValueError, match=needed):
