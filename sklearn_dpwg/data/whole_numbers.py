@@ -2,7 +2,8 @@
 
 All that is multiplied is cut towards zero to whole multiples of powers of two, and all that is
 added stays below 2^53 of them. So BLAS adds exactly, in any order, on any machine, and a record
-moves a sum by what it adds alone (docs/theory/sums.md).
+moves a sum by what it adds alone: towards zero, so that no slope exceeds the bound that
+sensitivities assume (docs/theory/sums.md).
 """
 
 from __future__ import annotations

@@ -226,15 +226,15 @@ class Comparison:
     def _others(self, group: int) -> tuple[int, ...]:
         return tuple(one for one in self.judged if one != group)
 
-    def _with(
+    def _contrasts_with(
         self, group: int, others: Sequence[tuple[int, ...]], error: float, turned: bool
     ) -> list[Interval]:
-        """Return contrasts with the one first whose rate is to be not too low."""
+        """Contrast a group with each rival; `turned` says that the rival must not be behind."""
         level = 1.0 - 2.0 * error
         own = limits_of([self.rate_of((group,), level)])
         rates = own, limits_of(self.rate_of(other, level) for other in others)
-        low, high = rates if greater_is_worse(self.metric) == turned else rates[::-1]
-        values, lows, highs = (one.tolist() for one in self.margin.contrasts(low, high))
+        behind, ahead = rates if greater_is_worse(self.metric) == turned else rates[::-1]
+        values, lows, highs = (one.tolist() for one in self.margin.contrasts(behind, ahead))
         rows = zip(values, lows, highs, strict=True)
         return [Interval(value, low, high, self.confidence) for value, low, high in rows]
 
@@ -248,12 +248,12 @@ class Comparison:
         contrasts: dict[_Rivals, Interval] = {}
         pairs = [(one,) for one in rivals]
         for turned in (False, True)[: 1 + self.both_ways]:
-            wide = self._with(group, pairs, self._error, turned)
-            strict = self._with(group, pairs, self._levels.pair, turned)
+            wide = self._contrasts_with(group, pairs, self._error, turned)
+            strict = self._contrasts_with(group, pairs, self._levels.pair, turned)
             for other, one, far in zip(pairs, wide, strict, strict=True):
                 contrasts[other, turned] = replace(one, high=far.high)
             if self._levels.pooled > 0.0:
-                (contrasts[rivals, turned],) = self._with(
+                (contrasts[rivals, turned],) = self._contrasts_with(
                     group, [rivals], self._levels.pooled, turned
                 )
         return contrasts
@@ -336,7 +336,7 @@ class Comparison:
         for place in np.argsort(-beyond)[:_N_TRIED].tolist():
             one = self.judged[place]
             rest = self._others(one)
-            (contrast,) = self._with(one, [rest], self._levels.pooled, turned=True)
+            (contrast,) = self._contrasts_with(one, [rest], self._levels.pooled, turned=True)
             if self.margin.answer(contrast) == "fails":
                 return self._words(rest, (one,), contrast, "fails")
         return None

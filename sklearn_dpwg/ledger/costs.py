@@ -428,14 +428,16 @@ def _planned_model(candidate: Any, fitted: Any) -> PrivacyGuarantee:
         return guarantee
     # what a fold cost followed from its own sizes, and was at most what its budget allows
     budget = Budget(guarantee.requested_epsilon or guarantee.epsilon, guarantee.delta)
-    events = {repr(most): most for most in (_dearest(each, budget) for each in guarantee.events)}
+    events = {
+        repr(most): most for most in (_costliest_event(each, budget) for each in guarantee.events)
+    }
     if "None" in events:
         raise _unknown(type(candidate))
     return replace(guarantee, events=tuple(events.values()), epsilon=budget.epsilon)
 
 
-def _dearest(event: Any, budget: Budget) -> Any:
-    """Return the dearest event of one kind of noise that a budget allows; None of mixed kinds."""
+def _costliest_event(event: Any, budget: Budget) -> Any:
+    """Return the Gaussian or Laplace event of a whole budget; None for any other event."""
     from dp_accounting import dp_event
 
     if is_gaussian(event):

@@ -462,7 +462,8 @@ def least_errors(
 ) -> FloatArray:
     """Return thresholds with few errors: of the worst group, or of all with rates that are near.
 
-    Errors are those at each edge; the last chooses nobody.
+    Counts are of shape (n_groups, 2, n_bins), the positive class last. Errors are those at each
+    edge; the last chooses nobody.
     """
     chosen, candidates = from_edge_on(counts), np.append(edges[:-1], NOBODY)
     errors = chosen[:, 0] + miss_cost * (chosen[:, 1, :1] - chosen[:, 1])
@@ -483,6 +484,7 @@ def least_errors(
     costs = np.stack(
         [np.interp(at, numbers, each) for at, each in zip(places, errors, strict=True)]
     )
+    # each group takes the cheapest rate in a window as wide as the gap
     width = int(max_gap * (len(_RATES) - 1) + 1e-9)
     windows = np.lib.stride_tricks.sliding_window_view(costs, width + 1, axis=1)
     start = int(windows.min(axis=2).sum(axis=0).argmin())

@@ -47,7 +47,8 @@ MAX_RISK_SHARE = 0.5
 LONGEST_MEMORY = 0.2
 
 # Steps of a smooth loss begin at most this many times as long as is safe for every data set: held
-# out, steps of 1/H lose .009 to .013 at every ε, and 8/H .001 to .002 (benchmarks/ablation.py).
+# out, steps of 1/H lose .009 to .013 at every ε beside 24/H, and 8/H .001 to .002
+# (benchmarks/ablation.py).
 BOLDNESS = 24.0
 
 # Of a loss with kinks so many times ``initial_distance/(L √T)``, which only a record that has its
@@ -96,7 +97,7 @@ SHARED_PARAMETERS = {
         Share of the iterates, the last ones, that is averaged; above 0, at most 1.
     max_passes : int, optional
         Largest number of passes over the rows, where `n_steps` is planned. Planned: 150, but 60 of
-        `MGR` for a loss without kinks.
+        `MGR` for a log loss or the squared error.
 """
 }
 
@@ -298,9 +299,10 @@ def _noisy_risks(
     release: Release,
     noise: NoiseSource,
 ) -> tuple[FloatArray, FloatArray]:
-    """Release sums of losses, of which a record moves one so far, two where groups are hidden.
+    """Return noisy mean losses of the groups, and the variances of their noise.
 
-    What was released is divided by the sizes: dividing first would round it.
+    A record that is replaced moves the sums, all together, by at most `loss_sensitivity` times
+    `loss_moves`. They are divided by the sizes after noise is added: dividing first would round.
     """
     is_gaussian = release.mechanism == "gaussian"
     add_noise = noise.gaussian if is_gaussian else noise.laplace

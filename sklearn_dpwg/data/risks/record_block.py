@@ -232,6 +232,7 @@ class RecordBlock:
         size = n_features + len(tail) + 1
 
         def block_sums(block: slice) -> FloatArray:
+            # the sum of v vᵀ over a block, v = (x, constants, length · residual / clip)
             sums, rows = np.zeros((size, size)), self._rows(block)
             scores = exact_scores(rows, weights)[:, 0] + intercepts[0]
             residuals = np.clip(self.records.targets[block] - scores, -clip, clip)
@@ -409,17 +410,18 @@ class KeyedPart:
 
 
 @lru_cache(maxsize=64)
-def _ends_of_shares(key: bytes, size: int, own: tuple[int, ...]) -> IndexArray:
-    """Return where the shares of the parts end in each run of ranks, a 0 in front.
+def _ends_of_shares(key: bytes, size: int, part_sizes: tuple[int, ...]) -> IndexArray:
+    """Return, for each block of ranks, where the ranks of each part end, behind a 0.
 
-    How many of a run each part has is what drawing without replacement gives.
+    How many ranks of a block a part has is what drawing without replacement gives; ranks of no part
+    are the last.
     """
     rng = np.random.default_rng([*key, 0])
-    left = np.array([*own, size - sum(own)])
+    left = np.array([*part_sizes, size - sum(part_sizes)])
     shares = []
     for start in range(0, size, RANKS_AT_A_TIME):
-        of_run = min(RANKS_AT_A_TIME, size - start)
-        shares.append(rng.multivariate_hypergeometric(left, of_run, method="marginals"))
+        of_block = min(RANKS_AT_A_TIME, size - start)
+        shares.append(rng.multivariate_hypergeometric(left, of_block, method="marginals"))
         left = left - shares[-1]
     ends = np.cumsum(np.array(shares).reshape(-1, len(left)), axis=1)
     return np.concatenate([np.zeros((len(ends), 1), dtype=np.intp), ends[:, :-1]], axis=1)

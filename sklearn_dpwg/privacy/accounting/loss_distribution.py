@@ -144,7 +144,7 @@ def rounding_of_delta(composition: Composition) -> float:
 
 
 def _interval(composition: Composition) -> float:
-    """Return the grid of privacy losses, fine beside their spread however small ε is.
+    """Return the width of the grid of privacy losses, small beside their spread for every ε.
 
     Linear interpolation on a grid of width h adds h²/6 to the variance of each of k losses, so
     the grid is chosen from k and the variance of their sum: never a fixed 1e-4, with which
@@ -159,12 +159,13 @@ def _interval(composition: Composition) -> float:
     widths += [2.0 * shift / scale for scale, shift, _ in composition.discrete]
     total_width += sum(2.0 * n * shift / scale for scale, shift, n in composition.discrete)
     for rate, multiplier, count in composition.sampled:
-        shift = 0.5 / multiplier  # C/σ
+        shift = 0.5 / multiplier  # C/σ: half of Δ, over the noise's standard deviation
         unsampled = shift * (_TAIL + shift)
         sampled = math.log1p(rate * math.expm1(min(unsampled, 700.0)))
         widths.append(2.0 * max(sampled, unsampled + math.log(rate)))
         total_width += count * widths[-1]
     fine = math.sqrt(_GRID_VARIANCE * variance / n_losses)
+    # so many points in all at least, and in the widest loss at most
     return max(min(fine, total_width / _MIN_POINTS), max(widths) / _MAX_POINTS)
 
 
