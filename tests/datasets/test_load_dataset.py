@@ -7,7 +7,6 @@ import re
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from sklearn_dpwg.datasets import dataset_names, load, load_dataset
@@ -49,24 +48,6 @@ def test_values_and_norms_keep_their_public_bounds(bunch):
     squares = np.einsum("ij,ij->i", bunch.data, bunch.data)
     assert squares.max() <= bunch.data_norm**2 * (1 + 1e-12)
     assert len(bunch.feature_names) == bunch.data.shape[1]
-
-
-def test_targets(entry, bunch):
-    if entry.task == "classification":
-        assert bunch.target.dtype.kind == "i"
-        assert bunch.classes == (0, 1)
-        assert set(np.unique(bunch.target)) == {0, 1}
-        assert bunch.target_names == entry.class_names
-    else:
-        low, high = bunch.target_bounds
-        assert low <= bunch.target.min() <= bunch.target.max() <= high
-
-
-def test_worst_group_gap_of_the_minneapolis_stops():
-    stops = load_dataset("minneapolis-stops")
-    searched = {g: stops.target[stops.groups == g].mean() for g in stops.group_labels}
-    assert searched["Native American"] == pytest.approx(0.306, abs=1e-3)
-    assert searched["White"] == pytest.approx(0.082, abs=1e-3)
 
 
 def test_a_row_alone_is_encoded_as_among_all_others(entry, frame):
@@ -119,16 +100,6 @@ def test_time_of_a_stop_is_local():
     assert row["hours=00-03"] == 1
     assert row["day=weekend"] == 1
     assert row["month"] == -1
-
-
-def test_frames():
-    arrays, frames = load_dataset("compas"), load_dataset("compas", as_frame=True)
-    assert isinstance(frames.data, pd.DataFrame)
-    assert list(frames.data.columns) == arrays.feature_names
-    np.testing.assert_array_equal(frames.data.to_numpy(), arrays.data)
-    np.testing.assert_array_equal(frames.target.to_numpy(), arrays.target)
-    np.testing.assert_array_equal(frames.groups.to_numpy(), arrays.groups)
-    assert (frames.target.name, frames.groups.name) == ("two_year_recid", "race")
 
 
 @pytest.mark.parametrize(

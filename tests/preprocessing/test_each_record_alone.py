@@ -150,18 +150,3 @@ def test_levels_are_compared_as_text_whatever_the_container(column):
         assert rows is None
     else:
         assert rows == pytest.approx(np.array([[-1, 0], [0, 0], [1, 0], [0, 1]]))
-
-
-@pytest.mark.parametrize(
-    ("kind", "cells", "says"),
-    [
-        (Number(0, 1), ["0,5", "1"], r"column 'c' must hold numbers, got text in row 0"),
-        (Number(0, 1), pd.to_datetime(["2020-01-01"]), "numbers, got Timestamp in row 0"),
-        (Date("2020-01-01", "2021-01-01"), ["2020-01-01"], "dates, got text in row 0"),
-        (Category(("a",)), [datetime.date(2020, 1, 1)], "texts, numbers or booleans, got date"),
-        (Category((str(BIG),)), [1, float(BIG)], "text or whole numbers, got float in row 0"),
-    ],
-)
-def test_a_column_of_another_type_is_refused_by_it(kind, cells, says):
-    with pytest.raises(InputError, match=says):
-        PublicSchema({"c": kind}).fit_transform(pd.DataFrame({"c": cells}))

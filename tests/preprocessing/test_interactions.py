@@ -94,18 +94,3 @@ def test_effects_of_pairs_are_those_of_their_products():
     assert fitted.decision_function(ends) @ signs == pytest.approx(signs @ together)
     with pytest.raises(ValueError, match="without interactions"):
         monotone(fitted, {"age": 1})
-
-
-@pytest.mark.parametrize(
-    ("interactions", "says"),
-    [
-        ("auto", "interactions must be pairs .* got 'auto'"),
-        ([("age", "height")], "interactions must be of columns .* got 'height'"),
-        ([("age", "age")], "interactions must be of two columns, each pair once"),
-        ([("age", "day"), ("day", "age")], "interactions must be of two columns, each pair once"),
-        ([("age", "hours", "town")], "interactions must be pairs of names of columns"),
-    ],
-)
-def test_wrong_interactions_are_refused(interactions, says):
-    with pytest.raises(ValueError, match=says):
-        schema_of(interactions).fit(table_of([]))

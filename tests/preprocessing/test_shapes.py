@@ -40,15 +40,6 @@ def test_no_row_is_longer_than_one(rows, resolution, rest_norm):
     assert found.shape == (len(rows), len(shapes.get_feature_names_out()))
 
 
-def test_what_passes_through_keeps_its_declared_norm():
-    table = pd.DataFrame({"one": [1.0, 0.0], "age": [0.0, 100.0], "two": [0.0, 1.0]})
-    shapes = PublicShapes({"age": (0, 100)}, rest_norm=1.0)
-    found = shapes.fit_transform(table)
-    assert found[:, -2:] == pytest.approx(np.eye(2) / np.sqrt(2.0))
-    assert np.linalg.norm(found, axis=1) == pytest.approx(1.0)
-    assert shapes.get_feature_names_out()[-2:].tolist() == ["one", "two"]
-
-
 def test_pieces_are_named_by_their_ends():
     pay, day = Number(0, 99, log=True), Date("2020-01-01", "2020-01-09")
     era = Date("2020-01-01", "2021-01-01", "year")
@@ -56,15 +47,3 @@ def test_pieces_are_named_by_their_ends():
     assert names[3] == "pay=4.62341..9"
     assert names[8] == "day=2020-01-01..2020-01-02"
     assert names[16] == "era=1/8"  # its ends are not eight years
-
-
-@pytest.mark.parametrize(
-    ("how", "says"),
-    [
-        ({"resolution": 0}, "resolution must be at least 1, got 0"),
-        ({"rest_norm": 0.0, "bounds": {"a": (0, 1)}}, "rest_norm must be .* got 0"),
-    ],
-)
-def test_wrong_parameters_are_refused(how, says):
-    with pytest.raises(ValueError, match=says):
-        PublicShapes(**how).fit(pd.DataFrame({"a": [0.5], "b": [0.5]}))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from sklearn_dpwg.data.records import GroupedRecords, RecordEncoder
-from sklearn_dpwg.data.sources import ArraySource, ParquetSource, source
+from sklearn_dpwg.data.sources import ArraySource, ParquetSource
 from sklearn_dpwg.data.sources.source import spooled
 
 
@@ -64,16 +63,6 @@ def test_too_little_room_is_told_before_a_byte_is_written(tmp_path):
     with pytest.raises(OSError, match=sentence) as error, spooled(tmp_path, 2**56, 3):
         pass
     assert error.value.errno == errno.ENOSPC
-
-
-@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="room is not set aside here")
-def test_a_disk_that_runs_full_is_an_error_and_no_end_of_the_process(tmp_path, monkeypatch):
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(source.os, "posix_fallocate", full)
-    with pytest.raises(OSError, match="No space left"), spooled(tmp_path, 9, 3):
-        pass
 
 
 @pytest.mark.parametrize("spool", ["", "gone", True])
