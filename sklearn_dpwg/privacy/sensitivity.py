@@ -536,7 +536,7 @@ class LargestMove:
         return groups[:0], np.empty(0)
 
     def _cells_of(self, kind: object) -> Cells:
-        """Return cells of log odds: of "blocks" of groups, of all "coarse", or fine of one group."""
+        """Return cells of log odds: of "blocks" of groups, "coarse" of all, fine of one."""
         if kind not in self._cells:
             if kind == "blocks":
                 cells = Cells(self._searched.blocks(), _COARSE)
