@@ -180,6 +180,13 @@ def test_no_protected_label_decides_how_those_of_others_are_read(last, place):
     assert codes.tolist() == expected
 
 
+@pytest.mark.parametrize("last", [0.5, True, 1.0, None, "x"])
+def test_no_label_rounds_the_large_numbers_of_others(last):
+    labels = pd.DataFrame({"group": pd.Series([2**53, 2**53 + 1, 2**53, last], dtype=object)})
+    codes, _ = encode_groups(labels, 4, [2**53, 2**53 + 1, "other"])
+    assert codes.tolist() == [0, 1, 0, 2]
+
+
 def test_labels_of_several_columns_have_the_order_of_their_parts():
     cells = [("b", 1), ("a", 2.5), ("a", "x"), (3, "z"), ("a", True), ("a", ("q", 2)), ("a", -1)]
     _, labels = encode_groups(pd.Series(cells), len(cells), None)

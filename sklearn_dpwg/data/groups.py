@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import narwhals as nw
@@ -508,7 +508,9 @@ def _numbers_alike(column: pd.Series[Any]) -> pd.Series[Any]:
         return column
     parts = (part for cell in column for part in (cell if isinstance(cell, tuple) else (cell,)))
     kinds = {kind for kind in set(map(type, parts)) if issubclass(kind, Real | np.bool_)}
-    return column if len(kinds) < 2 else column.map(_as_one_kind)
+    if len(kinds) < 2:
+        return column
+    return pd.Series(list(map(_as_one_kind, column)), column.index, object, column.name)
 
 
 def _as_one_kind(cell: Any) -> Any:
@@ -517,6 +519,8 @@ def _as_one_kind(cell: Any) -> Any:
         return tuple(map(_as_one_kind, cell))
     if not isinstance(cell, Real | np.bool_):
         return cell
+    if isinstance(cell, Integral | np.bool_):  # of which a float would lose digits
+        return int(cell)
     number = float(cell)
     return int(number) if number.is_integer() else number
 

@@ -49,7 +49,7 @@ class Holdings(NamedTuple):
     costs: tuple[StartCost, ...]  # every private fit, once
     guarantee: PrivacyGuarantee | None  # of them all, with what is outside; None if there are none
     outside: tuple[str, ...]
-    began_with_others: bool = False  # whether something private began with what another learned
+    starts: tuple[StartCost, ...] = ()  # those among them that others began with
 
 
 def privacy_of(fitted: Any, *, warn: bool = True, cv: Any = None) -> PrivacyGuarantee:
@@ -128,7 +128,7 @@ def holdings_of(fitted: Any, cv: Any = None) -> Holdings:
         outside.append(f"rows of a person beyond {covered}, of which a schema allows {n_rows}")
     groupings = dict.fromkeys([*total.groupings, *folds.groupings_of(cv), *inside.groupings])
     total = replace(total, outside=tuple(dict.fromkeys(outside)), groupings=tuple(groupings))
-    return Holdings(costs, total, total.outside, bool(inside.starts))
+    return Holdings(costs, total, total.outside, tuple(inside.starts.values()))
 
 
 def _total(costs: tuple[StartCost, ...], inside: _Inside, delta: float) -> PrivacyGuarantee:

@@ -409,7 +409,7 @@ class DPSearchCV(FitThenRelease):
         # of the records fitted on, of hidden groups equal sizes
         sizes = equal_sizes(len(train), len(labels)) if hides_groups else np.bincount(codes[train])
         facts = {"group_sizes": list(map(int, sizes)), "n_features": form.n_features_in_}
-        classes = form.classes_.tolist() if is_classifier(self.estimator) else None
+        classes = list(form.classes_) if is_classifier(self.estimator) else None
         public = plan, facts, classes, labels.tolist()
         checked = [self._candidate(parameters, *public) for parameters in known]
         if any(last_step(candidate).data_norm is None for candidate in checked):

@@ -39,7 +39,7 @@ from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.audit_rows import group_name, plain_label, versions_now
 from sklearn_dpwg.inspection.group_audit import nested
-from sklearn_dpwg.ledger.costs import StartCost, holdings_of, own_costs
+from sklearn_dpwg.ledger.costs import Holdings, StartCost, holdings_of, own_costs
 from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.model_selection.fit_then_release import (
     FitThenRelease,
@@ -257,7 +257,7 @@ def with_frozen(
         return alone, (own._replace(guarantee=alone),)
     together = joint_guarantee([inside.guarantee, alone], alone.delta)
     # what the model began with may have learned from these records
-    if not held_out or not together.is_private or inside.began_with_others:
+    if not held_out or not together.is_private or inside.starts:
         return together, (*inside.costs, own)
     each = (one.under(together.relation) for one in (inside.guarantee, alone))
     events = tuple(event for one in each for event in one.events)
@@ -270,6 +270,15 @@ def with_frozen(
     together = replace(together, epsilon=apart.epsilon, events=apart.events, of_person=False)
     together = replace(together, public=(*together.public, word))
     return together, (own._replace(guarantee=together),)
+
+
+def _is_of(audit: AuditResult, inside: Holdings) -> bool:
+    """Whether an audit that counts a model counts the one that holds these private fits."""
+    if len(audit._costs) > 1:
+        return {cost.key for cost in inside.costs} <= {cost.key for cost in audit._costs}
+    # of other records, or read from a file, where fits have no keys
+    known = (inside.guarantee, audit.model_privacy_)
+    return None not in known and len({one.events for one in known if one is not None}) == 1
 
 
 class ScorePostprocessor(ClassifierMixin, FitThenRelease):
@@ -464,7 +473,8 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         # reserved before the model is fitted, which is charged by itself: both fit in or neither
         with spending(alone, noise, own.what, self, key=own.key, also=spent):
             if frozen:
-                of_model = holdings_of(model).guarantee
+                inside = holdings_of(model)
+                of_model, self._start_costs = inside.guarantee, inside.starts
                 guarantee, costs = with_frozen(own, model, held_out=self.held_out)
             else:
                 final = fit_in_groups(model, X, y, groups)
@@ -527,10 +537,13 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
                     f"{classes!r}, got {audit.classes!r}."
                 )
             costs = audit._costs or (StartCost(uuid4().hex, "stated", audit.privacy_),)
-            guarantee = audit.privacy_
+            guarantee, inside = audit.privacy_, holdings_of(self.estimator)
             if audit.model_privacy_ is None:
                 guarantee, costs = with_frozen(costs[-1], self.estimator, held_out=self.held_out)
+            elif not _is_of(audit, inside):
+                raise InputError("audit must be of the scores of estimator, got another model's.")
             self._forget()
+            self._start_costs = inside.starts
             labels = np.array([*audit.group_labels, None], dtype=object)[:-1]  # tuples, too
             self._read(audit, self.estimator, labels, guarantee, costs)
         return self

@@ -121,3 +121,9 @@ def test_classes_are_those_of_all_records_not_of_the_part_fitted_on(seed):
     assert found.classes_.tolist() == ["no", "rare", "yes"]
     lonely = np.where(np.arange(600) == 5, "yes", "no")
     assert search(random_state=seed, n_iter=1).fit(X, lonely, GROUPS).classes_.size == 2
+
+
+def test_classes_that_are_days_are_kept():
+    days = np.where(Y == "yes", np.datetime64(1, "ns"), np.datetime64(0, "ns"))
+    found = search().fit(X, days, GROUPS)
+    assert found.classes_.tolist() == np.unique(days).tolist()

@@ -314,6 +314,28 @@ def test_the_model_that_another_began_with_is_paid_for(kind, private, records):
     assert around.privacy_.epsilon == pytest.approx(paid, rel=1e-4)
 
 
+def test_what_a_model_began_with_is_paid_for_through_a_frozen_one(private, records):
+    first = private.fit(*records)
+    later = clone(private).fit(*records, start=first)
+    direct, nested = (
+        DPThresholdClassifier(FrozenEstimator(inner), epsilon=0.5, held_out=True).fit(*records)
+        for inner in (
+            later,
+            DPCalibratedClassifier(FrozenEstimator(later), per_group=False).fit(*records),
+        )
+    )
+    # a record of these may be one that the first model learned from
+    assert nested.privacy_.epsilon >= direct.privacy_.epsilon > 1.1 * first.privacy_.epsilon
+
+
+def test_an_audit_is_of_the_model_whose_thresholds_follow(private, records):
+    first, other = (clone(private).fit(*records) for _ in range(2))
+    audit = DPCalibratedClassifier(FrozenEstimator(first)).fit(*records).audit_
+    DPThresholdClassifier(FrozenEstimator(first)).fit_audit(audit)
+    with pytest.raises(ValueError, match=r"^audit must be of the scores of estimator"):
+        DPThresholdClassifier(FrozenEstimator(other)).fit_audit(audit)
+
+
 def test_what_a_public_model_learned_is_named(frozen, records):
     model = DPThresholdClassifier(frozen, random_state=0)
     assert model.fit(*records).privacy_.outside == ("ScoresInAColumn: all that it learned",)
