@@ -112,7 +112,7 @@ def test_the_solver_table_is_the_registry():
         kind = SOLVERS[name]
         fresh = "fresh" if not getattr(kind, "reads_again", False) else "both"
         assert data_model == (fresh if issubclass(kind, FreshSolver) else "fixed")
-        assert len(others) == 3
+        assert len(others) == 2
         assert all(others)
 
 

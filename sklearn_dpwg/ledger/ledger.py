@@ -177,9 +177,9 @@ class PrivacyLedger:
                 connection.execute("INSERT INTO budget VALUES (?, ?, ?)", kept)
             if kept[:2] != (self.epsilon, self.delta) or demand not in (None, kept[2]):
                 raise InputError(
-                    f"path must hold a ledger of epsilon={self.epsilon:g}, delta={self.delta:g}, "
-                    f"neighbours={demand!r}, as asked for, got one of epsilon={kept[0]:g}, "
-                    f"delta={kept[1]:g}, neighbours={kept[2]!r}."
+                    f"path must hold a ledger of epsilon={self.epsilon}, delta={self.delta}, "
+                    f"neighbours={demand!r}, as asked for, got one of epsilon={kept[0]}, "
+                    f"delta={kept[1]}, neighbours={kept[2]!r}."
                 )
         self.neighbours = None if kept[2] is None else Relation(kept[2])
 

@@ -131,7 +131,7 @@ def test_a_file_goes_on_and_keeps_its_budget(tmp_path):
         with ledger(path=path):
             model().fit(X, Y)
         assert_spent(ledger(path=path), n_fits)
-    with pytest.raises(ValueError, match=r"^path must hold a ledger of epsilon=11, delta=1e-06"):
+    with pytest.raises(ValueError, match=r"^path must hold a ledger of epsilon=11.0, delta=1e-06"):
         ledger(epsilon=11.0, path=path)
 
 
