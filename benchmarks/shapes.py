@@ -50,8 +50,7 @@ def bent_rows(task: Task, part: Part) -> np.ndarray:
         first += column._width
         if isinstance(column, shapes.Shaped):
             scaled = np.where(block[:, 1:].any(axis=1), np.nan, block[:, 0])
-            fill = np.nan if column.column.fill is None else column.column._scaled_fill()
-            bent = column.column._filled(scaled, "", fill, shapes.shape_of("ramps"))
+            bent = column.column._filled(scaled, "", shapes.shape_of("ramps"))
             block = np.zeros((len(scaled), bent.values.shape[1]))
             np.put_along_axis(block, bent.places, bent.values, axis=1)
         found.append(block)

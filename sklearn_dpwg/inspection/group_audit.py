@@ -467,8 +467,8 @@ def nested(counts: NDArray[np.int64]) -> tuple[tuple[tuple[int, ...], ...], ...]
 @lru_cache(maxsize=64)  # the accountant is slow, and every run plans
 def release_of(budget: Budget) -> Release:
     """Return the release of the histogram, at a budget."""
-    (found,) = calibrate([Release("counts", "discrete-laplace", 1.0, max_count=1)], budget)
-    return found
+    (release,) = calibrate([Release("counts", "discrete-laplace", 1.0, max_count=1)], budget)
+    return release
 
 
 def _expected_counts(

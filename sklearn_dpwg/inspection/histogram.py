@@ -77,20 +77,20 @@ RATES: Mapping[str, CellRate] = MappingProxyType(
     }
 )
 # A probability below 0.01 counts as 0.01 in the log loss.
-_MIN_PROBABILITY = 0.01
+_SMALLEST_PROBABILITY = 0.01
 # What bins of scores tell beside rates, and the largest value that each may have.
 OF_SCORES: Mapping[str, float] = MappingProxyType(
     {
         "auc": 1.0,
         "calibration_error": 1.0,
-        "log_loss": -math.log(_MIN_PROBABILITY),
+        "log_loss": -math.log(_SMALLEST_PROBABILITY),
         "squared_error": 1.0,
     }
 )
 # What decisions tell without outcomes.
 OF_DECISIONS = ("selection_rate",)
 # Groups of fewer people are not judged, nor are those that noise alone may have made.
-_FEWEST = 10
+_SMALLEST_GROUP = 10
 _SURELY = 0.99999
 
 
@@ -223,7 +223,7 @@ class Histogram:
         """Return by how much a size may be wrong, and up from which a group is judged with that."""
         half = self.size_error(confidence)
         # an empty group is below this but for one time in 200,000
-        return half, max(_FEWEST, math.ceil(half + self.size_error(_SURELY)) + 1)
+        return half, max(_SMALLEST_GROUP, math.ceil(half + self.size_error(_SURELY)) + 1)
 
     # What bins tell beside rates.
 
@@ -342,7 +342,7 @@ def _losses(metric: str, middles: FloatArray) -> FloatArray:
     scores = np.stack([1.0 - middles, middles])  # of the class that is true
     if metric == "squared_error":
         return np.asarray((1.0 - scores) ** 2)
-    return np.asarray(-np.log(np.maximum(scores, _MIN_PROBABILITY)))
+    return np.asarray(-np.log(np.maximum(scores, _SMALLEST_PROBABILITY)))
 
 
 def _least_mean(mean: float, variance: float, size: float, level: float) -> float:

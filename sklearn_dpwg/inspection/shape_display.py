@@ -86,7 +86,7 @@ def _weights_of(model: Any, of: Hashable) -> FloatArray:
     return 0.0 - coef[0] if len(coef) == 1 else coef[classes.index(of)]
 
 
-MOST = 24  # columns that are drawn where nobody says
+_N_DRAWN = 24  # columns that are drawn where nobody says
 # Inches of a small picture, and how many stand beside each other.
 _SMALL, _ABREAST = (2.5, 2.2), 4
 # Levels that a small picture names, letters of a name, and which points of a number a map has.
@@ -116,7 +116,7 @@ class ShapeDisplay:
 
     @classmethod
     def from_estimator(
-        cls, model: Any, schema: Any = None, *, of: Hashable = None, most: int = MOST
+        cls, model: Any, schema: Any = None, *, of: Hashable = None, most: int = _N_DRAWN
     ) -> Self:
         """Draw what a model does with each column.
 

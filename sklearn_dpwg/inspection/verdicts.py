@@ -173,10 +173,10 @@ def metrics_of(metric: Any) -> tuple[str, ...]:
     names = [metric] if isinstance(metric, str) else metric
     if not (isinstance(names, Sequence) and all(isinstance(one, str) for one in names)):
         raise InputTypeError(f"metric must be a name or a sequence of names, got {metric!r}.")
-    found = dict.fromkeys(one for name in names for one in JOINT.get(name, (name,)))
-    if not found:
+    rates = tuple(dict.fromkeys(one for name in names for one in JOINT.get(name, (name,))))
+    if not rates:
         raise InputError(f"metric must be one of {', '.join(RATES)}, or several, got none.")
-    return tuple(found)
+    return rates
 
 
 def are_both_ways(margin: Margin, reference: Any, metrics: Sequence[str]) -> bool:
@@ -442,8 +442,7 @@ class Counts:
     @property
     def sizes(self) -> FloatArray:
         """How many records the rates are of, at least 1."""
-        found = self.hits + self.misses if self.totals is None else self.totals
-        return np.maximum(found, 1.0)
+        return np.maximum(self.hits + self.misses if self.totals is None else self.totals, 1.0)
 
     @property
     def rates(self) -> FloatArray:

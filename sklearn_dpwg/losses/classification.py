@@ -198,17 +198,49 @@ class Hinge(KinkedLoss):
         return np.minimum(-targets, 0.0), np.maximum(-targets, 0.0)
 
 
+class _ParabolicHinge(Loss):
+    """A parabola of what is missing from a margin of 1, and a line from a slope on.
+
+    The derivative in the score is ``-y f(-y a)`` with ``f(t) = min(max(0, 1+t)/width, steepest)``.
+    As f does not fall, for ``|a| <= r``: L = f(r), the value lies between that of the margins r and
+    -r, and H = 1/width. The gradient in the weights is ``u f(<w, u>)`` with ``u = -y x`` in the
+    unit ball, and f is 1/width-Lipschitz.
+    """
+
+    task: ClassVar[Task] = "binary"
+    width: float
+    steepest: ClassVar[float]
+
+    def value_and_derivative(
+        self, scores: FloatArray, targets: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        missing = np.maximum(1.0 - targets * scores, 0.0)
+        slope = np.minimum(missing / self.width, self.steepest)
+        return slope * (missing - 0.5 * self.width * slope), -targets * slope
+
+    def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
+        missing = 1.0 - targets * scores
+        inside = (missing > 0.0) & (missing < self.width * self.steepest)
+        return np.where(inside, 1.0 / self.width, 0.0)
+
+    def ends(self, targets: FloatArray, limits: FloatArray) -> tuple[FloatArray, FloatArray]:
+        margins = np.where(limits < self.steepest, 1.0 - limits * self.width, -np.inf)
+        return ends_of_margins(targets, margins)
+
+    def constants(self, score_bound: float) -> LossConstants:
+        is_near = self.width * self.steepest - 1.0 <= score_bound / 8.0
+        slope = None if is_near else CutLine(1.0, self.width, 0.0, self.steepest)
+        return constants_at_the_ends(
+            self, score_bound, smoothness=1.0 / self.width, derivative=slope
+        )
+
+
 @dataclass(frozen=True)
-class SmoothedHinge(Loss):
+class SmoothedHinge(_ParabolicHinge):
     """Hinge loss of the margin ``m = y a``, smooth between ``1 - width`` and 1.
 
     It is 0 for m >= 1, ``(1 - m)²/(2 width)`` down to ``m = 1 - width``, and
-    ``1 - m - width/2`` below.
-
-    The derivative in the score is ``-y f(-m)`` with ``f(t) = min(1, max(0, 1+t)/width)``. As f does
-    not fall, for ``|a| <= r``: L = f(r), the value lies between that of m = r and that of m = -r,
-    and H = 1/width. The gradient in the weights is ``u f(<w, u>)`` with ``u = -y x`` in the unit
-    ball, and f is 1/width-Lipschitz. But f is 1 from width - 1 on, so where width - 1 <= r two rows
+    ``1 - m - width/2`` below. f is 1 from width - 1 on, so where width - 1 <= r two rows
     with that score, opposite across w, have gradients ``2 √(1 - ((width-1)/r)²)`` apart (2 at w = 0
     where width <= 1). For width - 1 <= r/8 that is more than 0.99 · 2, and Γ = 2L = 2 is stated
     without a search. (Shalev-Shwartz and Zhang 2013, section 5; width 1 is Rennie's smooth hinge)
@@ -218,62 +250,17 @@ class SmoothedHinge(Loss):
     # narrower ones mean shorter steps, and one of 2 or more is a squared error for most records
     width: float = 0.5
     name: ClassVar[str] = "smoothed_hinge"
-    task: ClassVar[Task] = "binary"
     rules: ClassVar[Rules] = Rules("SmoothedHinge", width=positive())
-
-    def value_and_derivative(
-        self, scores: FloatArray, targets: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        missing = np.maximum(1.0 - targets * scores, 0.0)
-        slope = np.minimum(missing / self.width, 1.0)
-        # slope · (missing - slope · width/2) is the parabola, and the line from slope 1 on
-        return slope * (missing - 0.5 * self.width * slope), -targets * slope
-
-    def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        missing = 1.0 - targets * scores
-        inside = (missing > 0.0) & (missing < self.width)
-        return np.where(inside, 1.0 / self.width, 0.0)
-
-    def ends(self, targets: FloatArray, limits: FloatArray) -> tuple[FloatArray, FloatArray]:
-        margins = np.where(limits < 1.0, 1.0 - limits * self.width, -np.inf)
-        return ends_of_margins(targets, margins)
-
-    def constants(self, score_bound: float) -> LossConstants:
-        is_near = self.width - 1.0 <= score_bound / 8.0
-        slope = None if is_near else CutLine(1.0, self.width, 0.0, 1.0)
-        return constants_at_the_ends(
-            self, score_bound, smoothness=1.0 / self.width, derivative=slope
-        )
+    steepest: ClassVar[float] = 1.0
 
 
 @dataclass(frozen=True)
-class SquaredHinge(Loss):
-    """Squared hinge loss ``max(0, 1 - y a)²`` of a score a and a target y in {-1, 1}.
-
-    The derivative in the score is ``-y f(-y a)`` with ``f(t) = 2 max(0, 1+t)``. As f does not
-    fall, for ``|a| <= r``: L = f(r) = 2(1+r), the value lies in [max(0, 1-r)², (1+r)²], and H = 2.
-    The gradient in the weights is ``u f(<w, u>)`` with ``u = -y x`` in the unit ball, and f is
-    2-Lipschitz.
-    """
+class SquaredHinge(_ParabolicHinge):
+    """Squared hinge loss ``max(0, 1 - y a)²`` of a score a and a target y in {-1, 1}."""
 
     name: ClassVar[str] = "squared_hinge"
-    task: ClassVar[Task] = "binary"
-
-    def value_and_derivative(
-        self, scores: FloatArray, targets: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        missing = np.maximum(1.0 - targets * scores, 0.0)
-        return missing * missing, -2.0 * targets * missing
-
-    def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        return np.where(targets * scores < 1.0, 2.0, 0.0)
-
-    def ends(self, targets: FloatArray, limits: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return ends_of_margins(targets, 1.0 - 0.5 * limits)
-
-    def constants(self, score_bound: float) -> LossConstants:
-        slope = CutLine(1.0, 0.5, low=0.0)
-        return constants_at_the_ends(self, score_bound, smoothness=2.0, derivative=slope)
+    width: ClassVar[float] = 0.5  # type: ignore[misc]
+    steepest: ClassVar[float] = math.inf
 
 
 # The supremum is searched at so many points; it comes out too large by at most 0.01 % of r.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,63 +19,21 @@ from sklearn_dpwg.losses.base import (
 )
 
 
-@dataclass(frozen=True)
-class SquaredError(Loss):
-    """Half squared error ``(a - y)²/2`` of a score a and a target y in [-Y, Y].
+class _ParabolicResidual(Loss):
+    """Half squared error of residuals ``e = a - y`` up to a threshold κ, a line of slope κ beyond.
 
-    For ``|a| <= r``: L = r + Y, the value lies in [0, (r+Y)²/2], H = 1. The gradient (a - y)x is
-    affine in y, so the diameter is attained at y = -Y or Y; it is the same for (x, y) and (-x, -y),
-    so every such gradient is ``u (<w, u> + Y)`` for a u in the unit ball.
-    """
-
-    target_bound: float = 1.0  # the bound Y on the absolute value of the target; positive
-    name: ClassVar[str] = "squared_error"
-    task: ClassVar[Task] = "regression"
-    rules: ClassVar[Rules] = Rules("SquaredError", target_bound=positive())
-
-    def value_and_derivative(
-        self, scores: FloatArray, targets: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        residual = scores - targets
-        return 0.5 * residual * residual, residual
-
-    def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        return np.ones_like(scores)
-
-    def ends(self, targets: FloatArray, limits: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return targets - limits, targets + limits
-
-    def constants(self, score_bound: float) -> LossConstants:
-        slope = CutLine(self.target_bound)
-        return constants_at_the_ends(self, score_bound, smoothness=1.0, derivative=slope)
-
-
-@dataclass(frozen=True)
-class Huber(Loss):
-    """Half squared error of small residuals, absolute error of large ones.
-
-    For the residual ``e = a - y`` it is ``e²/2`` up to ``|e| = threshold`` and
-    ``threshold (|e| - threshold/2)`` beyond.
-
-    The derivative is ``ψ(a - y)`` with ``ψ(e)`` the residual cut to [-κ, κ], κ the threshold. For
-    ``|a| <= r``: L = ψ(r + Y), the value lies between 0 and that of ``e = r + Y``, and H = 1.
+    The derivative is ``ψ(e)``, the residual cut to [-κ, κ]. For ``|a| <= r`` and targets in
+    [-Y, Y]: L = ψ(r + Y), the value lies between 0 and that of ``e = r + Y``, and H = 1.
 
     For given w and x the gradient ``ψ(a - y) x`` is affine in ψ, which lies between its values at
     y = ±Y, so the norm of a difference is largest at one of these for either record. As ψ is odd,
     (x, y) and (-x, -y) have the same gradient. So every gradient that matters is
-    ``u f(<w, u>)`` with ``f(a) = ψ(a + Y)``, which is 1-Lipschitz. But f is κ from a = κ - Y on, so
-    where κ - Y <= r two rows with that score, opposite across w, have gradients
-    ``2κ √(1 - ((κ-Y)/r)²)`` apart (2κ at w = 0 where κ <= Y). For κ - Y <= r/8 that is more than
-    0.99 · 2κ, and Γ = 2L is stated without a search.
+    ``u f(<w, u>)`` with ``f(a) = ψ(a + Y)``, which is 1-Lipschitz.
     """
 
-    # where the loss turns linear, in units of the target; positive. The regressor maps
-    # `target_bounds` to [-1, 1], so its unit is half their distance (benchmarks/loss_defaults.py)
-    threshold: float = 0.25
-    target_bound: float = 1.0  # the bound Y on the absolute value of the target
-    name: ClassVar[str] = "huber"
     task: ClassVar[Task] = "regression"
-    rules: ClassVar[Rules] = Rules("Huber", threshold=positive(), target_bound=positive())
+    target_bound: float
+    threshold: float
 
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray
@@ -96,6 +55,36 @@ class Huber(Loss):
         return constants_at_the_ends(
             self, score_bound, smoothness=1.0, derivative=None if is_near else slope
         )
+
+
+@dataclass(frozen=True)
+class SquaredError(_ParabolicResidual):
+    """Half squared error ``(a - y)²/2`` of a score a and a target y in [-Y, Y]."""
+
+    target_bound: float = 1.0  # the bound Y on the absolute value of the target; positive
+    name: ClassVar[str] = "squared_error"
+    rules: ClassVar[Rules] = Rules("SquaredError", target_bound=positive())
+    threshold: ClassVar[float] = math.inf  # type: ignore[misc]
+
+
+@dataclass(frozen=True)
+class Huber(_ParabolicResidual):
+    """Half squared error of small residuals, absolute error of large ones.
+
+    For the residual ``e = a - y`` it is ``e²/2`` up to ``|e| = threshold`` and
+    ``threshold (|e| - threshold/2)`` beyond.
+
+    Its f is κ from a = κ - Y on, so where κ - Y <= r two rows with that score, opposite across w,
+    have gradients ``2κ √(1 - ((κ-Y)/r)²)`` apart (2κ at w = 0 where κ <= Y). For κ - Y <= r/8 that
+    is more than 0.99 · 2κ, and Γ = 2L is stated without a search.
+    """
+
+    # where the loss turns linear, in units of the target; positive. The regressor maps
+    # `target_bounds` to [-1, 1], so its unit is half their distance (benchmarks/loss_defaults.py)
+    threshold: float = 0.25
+    target_bound: float = 1.0  # the bound Y on the absolute value of the target
+    name: ClassVar[str] = "huber"
+    rules: ClassVar[Rules] = Rules("Huber", threshold=positive(), target_bound=positive())
 
 
 @dataclass(frozen=True)

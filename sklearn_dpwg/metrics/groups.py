@@ -90,18 +90,6 @@ class Records:
     classes: Collection[Any] | None = None
     pos_label: Any = None
 
-    def predictions(self, metric: str, *, of_scores: bool) -> NDArray[Any]:
-        """Return scores, or what is given in their place, or predictions."""
-        predicted = self.y_pred if self.y_score is None or not of_scores else self.y_score
-        if predicted is None:
-            raise InputError(f"y_pred must be given for the metric {metric!r}, got None.")
-        return predicted
-
-    def taken_by(self, function: Metric) -> dict[str, NDArray[Any]]:
-        """Return weights and other metadata that a function takes."""
-        taken = signature(function).parameters if self.per_record else {}
-        return {name: each for name, each in self.per_record.items() if name in taken}
-
 
 def checked_array(values: Any, name: str, n_records: int | None = None) -> NDArray[Any]:
     """Return an array with an entry a record, of which none is missing."""
@@ -163,8 +151,12 @@ def measure(metric: str | Metric, records: Records) -> Measure:
         not name and not _CALLED_SCORES.isdisjoint(signature(function).parameters)
     )
     truth = records.y_true
-    predicted = records.predictions(_name_of(metric), of_scores=of_scores)
-    extra = records.taken_by(function)
+    is_of_scores = of_scores and records.y_score is not None
+    predicted = records.y_score if is_of_scores else records.y_pred
+    if predicted is None:
+        raise InputError(f"y_pred must be given for the metric {_name_of(metric)!r}, got None.")
+    taken = signature(function).parameters if records.per_record else {}
+    extra = {key: each for key, each in records.per_record.items() if key in taken}
     if truth.ndim > 1 or name not in (*_OF_CLASSES, *_OF_SCORES, *_RATES):
         return Measure(partial(function, **keywords), truth, predicted, extra)
     if not of_scores:

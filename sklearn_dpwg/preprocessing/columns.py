@@ -1,6 +1,9 @@
 """Kinds of columns: what is public of a column, and the block of numbers that it becomes.
 
-The squares of a block's numbers add up to at most 1 in every row, whatever the values are.
+The squares of a block's numbers add up to at most 1 in every row, whatever the values are. One
+record can change the type of its whole column: a gap makes floats of whole numbers, a word makes
+text of them. So what a cell means follows from that cell alone, and a column that would mean
+something else in another container is refused by its type.
 """
 
 from __future__ import annotations
@@ -8,8 +11,9 @@ from __future__ import annotations
 import datetime
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
@@ -17,22 +21,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from sklearn_dpwg._checks import FloatArray, real_number, text_key
+from sklearn_dpwg._checks import FloatArray, as_text, real_number, shown, text_key
 from sklearn_dpwg.data.frames import plain_list
 from sklearn_dpwg.exceptions import InputError, InputTypeError
-from sklearn_dpwg.preprocessing.reading import (
-    MISSING,
-    UNKNOWN,
-    is_level,
-    known_places,
-    places,
-    to_numbers,
-    to_time,
-    to_times,
-)
 
 # Rounding of the entries and of a sum of their squares stays far below this share of a norm.
 ROUNDING = 2.0**-40
+DATE_UNITS = MappingProxyType(
+    {"year": "Y", "month": "M", "week": "W", "day": "D", "hour": "h", "minute": "m", "second": "s"}
+)
 
 
 def norm_bound(n_blocks: float) -> float:
@@ -40,9 +37,17 @@ def norm_bound(n_blocks: float) -> float:
     return math.sqrt(n_blocks) * (1.0 + ROUNDING)
 
 
-DATE_UNITS = MappingProxyType(
-    {"year": "Y", "month": "M", "week": "W", "day": "D", "hour": "h", "minute": "m", "second": "s"}
-)
+def to_unit_interval(
+    values: FloatArray, low: float | FloatArray, high: float | FloatArray
+) -> FloatArray:
+    """Clip values to bounds and map these to -1 and 1, also by rounding."""
+    scaled = (np.clip(values, low, high) - low) / (0.5 * high - 0.5 * low) - 1.0
+    return np.asarray(np.clip(scaled, -1.0, 1.0, out=scaled))
+
+
+def feature_name(name: Hashable) -> str:
+    """Return the name of a column as text; that of the column at a position is "x" before it."""
+    return f"x{name}" if isinstance(name, int) else str(name)
 
 
 @dataclass(frozen=True)
@@ -78,35 +83,68 @@ class _Scaled:
     def _names(self, name: str) -> tuple[str, ...]:
         return (name, f"{name}=missing") if self.missing else (name,)
 
-    def _encode(self, values: pd.Series, name: str) -> Block:
-        return self._filled(self._scaled(values, name), name, self._scaled_fill())
+    def _encode(self, values: pd.Series, name: str, shape: Shape = line) -> Block:
+        return self._filled(self._scaled(values, name), name, shape)
+
+    def _filled(self, scaled: FloatArray, name: str, shape: Shape) -> Block:
+        """Return the blocks of numbers; of a missing one the fill's, and an indicator."""
+        absent, block = np.isnan(scaled), shape(scaled)
+        if self.missing:
+            block = np.column_stack([block, np.zeros(len(block))])
+            filled = np.nan_to_num(shape(np.array([self._scaled_fill()]))[0], nan=0.0)
+            block[absent] = np.append(filled, math.sqrt(max(0.0, 1.0 - float(filled @ filled))))
+        else:
+            _check_none_missing(absent, name)
+        return Block(np.tile(np.arange(block.shape[1], dtype=np.intp), (len(block), 1)), block)
 
     @abstractmethod
     def _scaled(self, values: pd.Series, name: str) -> FloatArray:
         """Return numbers in [-1, 1], NaN where one is missing."""
 
     def _scaled_fill(self) -> float:
-        return 0.0
-
-    def _filled(self, scaled: FloatArray, name: str, fill: float, shape: Shape = line) -> Block:
-        """Return the blocks of numbers, and what stands for a missing one where one is NaN."""
-        absent, block = np.isnan(scaled), shape(scaled)
-        if self.missing:
-            block = np.column_stack([block, np.zeros(len(block))])
-            block[absent] = of_missing(fill, shape)
-        elif absent.any():
-            raise missing_error(name, absent)
-        return Block(np.tile(np.arange(block.shape[1], dtype=np.intp), (len(block), 1)), block)
+        """Return what stands for a missing value, NaN for the middle of the scale."""
+        return math.nan
 
 
-def of_missing(fill: float, shape: Shape = line) -> FloatArray:
-    """Return the block of a fill, zeros of NaN, and an indicator with the rest of a norm of 1."""
-    block = np.nan_to_num(shape(np.array([fill]))[0], nan=0.0)
-    return np.append(block, math.sqrt(max(0.0, 1.0 - float(block @ block))))
+class _Range(_Scaled):
+    """A number or a date between public bounds, to which it is clipped."""
+
+    fill: Any
+
+    def _scaled(self, values: pd.Series, name: str) -> FloatArray:
+        return to_unit_interval(self._read(values, name), *self._ends())
+
+    def _scaled_fill(self) -> float:
+        if self.fill is None:
+            return math.nan
+        return float(to_unit_interval(np.array([self._public(self.fill)]), *self._ends())[0])
+
+    def _place(self, u: float) -> float:
+        low, high = self._ends()
+        return low + (high - low) * (u + 1.0) / 2.0
+
+    def _check_fill(self, name: str) -> None:
+        if self.fill is not None and not self.missing:
+            raise InputError(f"fill of column {name!r} is for missing=True, got {self.fill!r}.")
+        if self.fill is not None and not abs(self._scaled_fill()) < 1.0:
+            raise InputError(
+                f"fill of column {name!r} must lie strictly between its bounds, got {self.fill!r}."
+            )
+
+    @abstractmethod
+    def _read(self, values: pd.Series, name: str) -> FloatArray:
+        """Return where values are on the line that bounds are on, NaN for a missing one."""
+
+    @abstractmethod
+    def _public(self, value: Any) -> float:
+        """Return where a bound or a fill is, NaN for what is none."""
+
+    @abstractmethod
+    def _ends(self) -> tuple[float, float]: ...
 
 
 @dataclass(frozen=True)
-class Number(_Scaled):
+class Number(_Range):
     """A number between public bounds, to which it is clipped.
 
     Parameters
@@ -142,33 +180,29 @@ class Number(_Scaled):
             raise InputError(f"column {name!r} must have low >= 0 for log=True, got {low!r}.")
         if self.fill is not None:
             real_number(self.fill, f"fill of column {name!r}")
-        _check_fill(self, name)
+        self._check_fill(name)
 
-    def _scaled(self, values: pd.Series, name: str) -> FloatArray:
-        return self._to_scale(to_numbers(values, name))
+    def _read(self, values: pd.Series, name: str) -> FloatArray:
+        return self._on_line(to_numbers(values, name))
+
+    def _public(self, value: Any) -> float:
+        return float(self._on_line(np.array([value], dtype=np.float64))[0])
+
+    def _ends(self) -> tuple[float, float]:
+        low, high = float(self.low), float(self.high)
+        return (math.log1p(low), math.log1p(high)) if self.log else (low, high)
+
+    def _on_line(self, values: FloatArray) -> FloatArray:
+        return np.log1p(np.clip(values, self.low, self.high)) if self.log else values
 
     def _at(self, u: float) -> str:
         """Write the number that is mapped to u."""
-        low, high = map(math.log1p, self._bounds()) if self.log else self._bounds()
-        value = low + (high - low) * (u + 1.0) / 2.0
+        value = self._place(u)
         return f"{math.expm1(value) if self.log else value:.6g}"
-
-    def _bounds(self) -> tuple[float, float]:
-        return float(self.low), float(self.high)
-
-    def _scaled_fill(self) -> float:
-        return 0.0 if self.fill is None else float(self._to_scale(np.array([self.fill]))[0])
-
-    def _to_scale(self, values: FloatArray) -> FloatArray:
-        """Clip to the bounds and map these to -1 and 1."""
-        low, high = self._bounds()
-        if self.log:
-            values, low, high = np.log1p(np.clip(values, low, high)), *map(math.log1p, (low, high))
-        return to_unit_interval(values, low, high)
 
 
 @dataclass(frozen=True)
-class Date(_Scaled):
+class Date(_Range):
     """A date or time between public ones, to which it is clipped; dates without zone are UTC.
 
     Parameters
@@ -199,39 +233,26 @@ class Date(_Scaled):
                 f"unit of column {name!r} must be one of {', '.join(DATE_UNITS)}, "
                 f"got {self.unit!r}."
             )
-        low, high = self._bounds()
+        low, high = self._ends()
         if not low < high:  # one is NaN where it is no date
             raise InputError(
                 f"column {name!r} must have dates with first < last in its unit {self.unit!r}, got "
                 f"{(self.first, self.last)!r}."
             )
-        _check_fill(self, name)
+        self._check_fill(name)
 
-    def _scaled(self, values: pd.Series, name: str) -> FloatArray:
-        return to_unit_interval(self._counts(to_times(values, name)), *self._bounds())
+    def _read(self, values: pd.Series, name: str) -> FloatArray:
+        return self._counts(to_times(values, name))
 
-    def _at(self, u: float) -> str:
-        """Write the date that is mapped to u."""
-        low, high = self._bounds()
-        count = round(low + (high - low) * (u + 1.0) / 2.0)
-        unit: Any = DATE_UNITS[self.unit]
-        return str(np.datetime64(count, unit))
-
-    def _bounds(self) -> tuple[float, float]:
-        return self._public_count(self.first), self._public_count(self.last)
-
-    def _scaled_fill(self) -> float:
-        if self.fill is None:
-            return 0.0
-        count = np.array([self._public_count(self.fill)])
-        return float(to_unit_interval(count, *self._bounds())[0])
-
-    def _public_count(self, date: str | datetime.date) -> float:
+    def _public(self, value: Any) -> float:
         try:
-            time = to_time(datetime.datetime.fromisoformat(date) if isinstance(date, str) else date)
-        except ValueError:  # no date
+            date = datetime.datetime.fromisoformat(value) if isinstance(value, str) else value
+            return float(self._counts(np.array([_to_time(date)]))[0])
+        except ValueError:
             return math.nan
-        return float(self._counts(np.array([time]))[0])
+
+    def _ends(self) -> tuple[float, float]:
+        return self._public(self.first), self._public(self.last)
 
     def _counts(self, times: NDArray[np.datetime64]) -> FloatArray:
         """Return units since 1970, NaN for what is missing."""
@@ -239,9 +260,29 @@ class Date(_Scaled):
         counts[np.isnat(times)] = np.nan
         return counts
 
+    def _at(self, u: float) -> str:
+        """Write the date that is mapped to u."""
+        unit: Any = DATE_UNITS[self.unit]
+        return str(np.datetime64(round(self._place(u)), unit))
+
+
+class _Steps(_Scaled):
+    """Levels in a public order, as evenly spaced numbers from -1 to 1."""
+
+    @abstractmethod
+    def _all_levels(self) -> tuple[Hashable, ...]: ...
+
+    def _check(self, name: str) -> None:
+        _check_levels(self._all_levels(), name, least=2)
+
+    def _scaled(self, values: pd.Series, name: str) -> FloatArray:
+        levels = self._all_levels()
+        codes = known_places(values, levels, name)
+        return np.where(codes < 0, np.nan, 2.0 * codes / (len(levels) - 1.0) - 1.0)
+
 
 @dataclass(frozen=True)
-class Ordered(_Scaled):
+class Ordered(_Steps):
     """Levels in a public order, mapped to evenly spaced numbers from -1 to 1.
 
     Parameters
@@ -258,16 +299,12 @@ class Ordered(_Scaled):
     def __post_init__(self) -> None:
         _keep_as_tuple(self)
 
-    def _check(self, name: str) -> None:
-        _check_levels(self.levels, name, least=2)
-
-    def _scaled(self, values: pd.Series, name: str) -> FloatArray:
-        codes = known_places(values, self.levels, name)
-        return np.where(codes < 0, np.nan, 2.0 * codes / (len(self.levels) - 1.0) - 1.0)
+    def _all_levels(self) -> tuple[Hashable, ...]:
+        return self.levels
 
 
 @dataclass(frozen=True)
-class Boolean(_Scaled):
+class Boolean(_Steps):
     """Yes or no, mapped to 1 and -1.
 
     Parameters
@@ -282,11 +319,8 @@ class Boolean(_Scaled):
     false: Hashable = False
     missing: bool = False
 
-    def _check(self, name: str) -> None:
-        _check_levels((self.false, self.true), name, least=2)
-
-    def _scaled(self, values: pd.Series, name: str) -> FloatArray:
-        return Ordered((self.false, self.true))._scaled(values, name)
+    def _all_levels(self) -> tuple[Hashable, ...]:
+        return self.false, self.true
 
 
 @dataclass(frozen=True)
@@ -333,10 +367,9 @@ class Category:
             codes[codes == UNKNOWN] = [*map(text_key, levels)].index("other")
         else:
             codes = known_places(values, levels, name)
-        absent = codes == MISSING
-        if absent.any() and not self.missing:
-            raise missing_error(name, absent)
-        codes[absent] = len(levels)
+        if not self.missing:
+            _check_none_missing(codes == MISSING, name)
+        codes[codes == MISSING] = len(levels)
         return Block(codes[:, None], np.ones((len(codes), 1)))
 
     def _all_levels(self) -> tuple[Hashable, ...]:
@@ -348,17 +381,13 @@ class Category:
 Column = Number | Date | Ordered | Boolean | Category
 
 
-def feature_name(name: Hashable) -> str:
-    """Return the name of a column as text; that of the column at a position is "x" before it."""
-    return f"x{name}" if isinstance(name, int) else str(name)
-
-
-def to_unit_interval(
-    values: FloatArray, low: float | FloatArray, high: float | FloatArray
-) -> FloatArray:
-    """Clip values to bounds and map these to -1 and 1, also by rounding."""
-    scaled = (np.clip(values, low, high) - low) / (0.5 * high - 0.5 * low) - 1.0
-    return np.asarray(np.clip(scaled, -1.0, 1.0, out=scaled))
+def check_column(column: Column, name: str) -> None:
+    """Refuse what is declared wrongly."""
+    for flag in ("log", "other", "missing"):
+        value = getattr(column, flag, False)
+        if not isinstance(value, bool):
+            raise InputTypeError(f"{flag} of column {name!r} must be True or False, got {value!r}.")
+    column._check(name)
 
 
 def _keep_as_tuple(column: Ordered | Category) -> None:
@@ -368,40 +397,137 @@ def _keep_as_tuple(column: Ordered | Category) -> None:
         object.__setattr__(column, "levels", tuple(plain_list(levels)))
 
 
-def missing_error(name: str, absent: NDArray[np.bool_]) -> InputError:
-    """Say where a value is missing that may not be."""
-    return InputError(
-        f"column {name!r} must have no missing values unless it is declared with missing=True, got "
-        f"one in row {int(np.argmax(absent))}."
-    )
-
-
-def check_flags(column: Column, name: str) -> None:
-    """Refuse anything but True and False where a kind has a yes or no."""
-    for flag in ("log", "other", "missing"):
-        value = getattr(column, flag, False)
-        if not isinstance(value, bool):
-            raise InputTypeError(f"{flag} of column {name!r} must be True or False, got {value!r}.")
-
-
-def _check_fill(column: Number | Date, name: str) -> None:
-    if column.fill is not None and not column.missing:
-        raise InputError(f"fill of column {name!r} is for missing=True, got {column.fill!r}.")
-    if column.fill is not None and not abs(column._scaled_fill()) < 1.0:
-        raise InputError(
-            f"fill of column {name!r} must lie strictly between its bounds, got {column.fill!r}."
-        )
-
-
 def _check_levels(levels: object, name: str, *, least: int) -> None:
     """Refuse levels that are too few, missing values or twice in the list."""
     if not isinstance(levels, tuple) or len(levels) < least:
         raise InputError(
             f"levels of column {name!r} must be a tuple of at least {least}, got {levels!r}."
         )
-    if not all(map(is_level, levels)) or any(map(pd.isna, levels)):
+    if not all(map(_is_level, levels)) or any(map(pd.isna, levels)):
         raise InputError(
             f"levels of column {name!r} must be texts, numbers or booleans, got {levels!r}."
         )
     if len(set(map(text_key, levels))) != len(levels):
         raise InputError(f"levels of column {name!r} must differ as text, got {levels!r}.")
+
+
+def _check_none_missing(absent: NDArray[np.bool_], name: str) -> None:
+    if absent.any():
+        raise InputError(
+            f"column {name!r} must have no missing values unless it is declared with missing=True, "
+            f"got one in row {int(np.argmax(absent))}."
+        )
+
+
+# Columns of pandas and polars as numbers, dates and levels, whatever container holds them.
+
+# Places of what is not among levels.
+MISSING, UNKNOWN = -1, -2
+
+_NUMBERS = (int, float, Decimal, np.integer, np.floating, np.bool_)
+_DATES = (datetime.date, np.datetime64)  # timestamps are dates
+_READ_NUMBERS = "decimal=, thousands= and na_values= of pandas.read_csv read numbers from text"
+_READ_DATES = "pandas.to_datetime(..., format=) and parse_dates= of pandas.read_csv read dates"
+_READ_CODES = "floats do not tell its levels apart, so read them with dtype=str or dtype='Int64'"
+# From here on floats have no room for every whole number.
+_EXACT = 2.0**53
+
+
+def _distinct(values: pd.Series) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
+    """Return which distinct cell each row holds, -1 for a missing one, and these cells."""
+    codes, cells = pd.factorize(values.to_numpy(dtype=object))
+    return codes.astype(np.intp), cells
+
+
+def _is_number(cell: object) -> bool:
+    return isinstance(cell, _NUMBERS) and not isinstance(cell, np.timedelta64)
+
+
+def _check_types(
+    values: pd.Series, name: object, kind: str, is_right: Sequence[bool], advice: str
+) -> None:
+    """Refuse a column of which a distinct cell is of a wrong type, by the first one's row."""
+    if all(is_right):
+        return
+    codes, cells = _distinct(values)
+    place = is_right.index(False)
+    held = "text" if isinstance(cells[place], str) else type(cells[place]).__name__
+    if not isinstance(cells[place], str | float):
+        advice = "declare the column as of another kind"
+    row = int(np.argmax(codes == place))
+    raise InputError(f"column {name!r} must hold {kind}, got {held} in row {row}: {advice}.")
+
+
+def to_numbers(values: pd.Series, name: object) -> FloatArray:
+    """Return a column as numbers, NaN for a missing one; other types are refused."""
+    if pd.api.types.is_numeric_dtype(values.dtype) and values.dtype.kind != "c":
+        return values.to_numpy(dtype=np.float64, na_value=np.nan)
+    codes, cells = _distinct(values)
+    _check_types(values, name, "numbers", [*map(_is_number, cells)], _READ_NUMBERS)
+    return np.array([*map(_as_float, cells), np.nan])[codes]
+
+
+def _as_float(number: Any) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def to_times(values: pd.Series, name: object) -> NDArray[np.datetime64]:
+    """Return a column of dates as times in UTC, NaT for a missing one; other types are refused."""
+    if pd.api.types.is_datetime64_any_dtype(values.dtype):
+        times: NDArray[np.datetime64] = (
+            pd.to_datetime(values, utc=True).dt.tz_localize(None).to_numpy()
+        )
+        return times
+    codes, cells = _distinct(values)
+    _check_types(values, name, "dates", [isinstance(cell, _DATES) for cell in cells], _READ_DATES)
+    return np.array([*map(_to_time, cells), np.datetime64("NaT", "us")])[codes]
+
+
+def _to_time(date: datetime.date | np.datetime64) -> np.datetime64:
+    """Return a date or timestamp in microseconds of UTC; one without zone is UTC."""
+    if isinstance(date, pd.Timestamp):  # it may lie where datetime has no years
+        date = (date if date.tzinfo is None else date.tz_convert(None)).to_datetime64()
+    if isinstance(date, datetime.datetime) and date.tzinfo is not None:
+        local = np.datetime64(date.replace(tzinfo=None), "us")
+        return local - np.timedelta64(date.utcoffset(), "us")
+    return np.datetime64(date).astype("datetime64[us]")
+
+
+def _is_level(cell: object) -> bool:
+    """Return whether a cell may be a level: a text, a number or a boolean."""
+    return isinstance(cell, str) or _is_number(cell)
+
+
+def places(values: pd.Series, levels: Sequence[Hashable], name: object) -> NDArray[np.intp]:
+    """Return the place of each cell among levels, or `MISSING`, or `UNKNOWN`."""
+    known = {text_key(level): place for place, level in enumerate(levels)}
+    codes, cells = _distinct(values)
+    is_right = [*map(_is_level, cells)]
+    _check_types(values, name, "texts, numbers or booleans", is_right, "")
+    if any(map(_is_beyond_floats, known)):  # a gap would round all whole numbers of its column
+        is_right = [not isinstance(cell, float | np.floating) for cell in cells]
+        _check_types(values, name, "text or whole numbers", is_right, _READ_CODES)
+    at = [known.get(text_key(cell), UNKNOWN) for cell in cells]
+    return np.array([*at, MISSING], dtype=np.intp)[codes]
+
+
+def _is_beyond_floats(key: str) -> bool:
+    try:
+        return abs(float(key)) >= _EXACT
+    except ValueError:
+        return False
+
+
+def known_places(values: pd.Series, levels: Sequence[Hashable], name: object) -> NDArray[np.intp]:
+    """Return the place of each cell among levels, or `MISSING`; any other one is refused."""
+    at = places(values, levels, name)
+    if (at == UNKNOWN).any():
+        row = int(np.argmax(at == UNKNOWN))
+        raise InputError(
+            f"column {name!r} must hold its levels {shown(levels)}, got "
+            f"{as_text(values.iloc[row])!r} in row {row}."
+        )
+    return at

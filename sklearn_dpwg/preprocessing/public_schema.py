@@ -19,17 +19,15 @@ from sklearn_dpwg._checks import FloatArray, whole_number, without_weights
 from sklearn_dpwg.data.frames import PlainlyStored, rows_in_memory
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.columns import (
-    Boolean,
     Category,
     Column,
-    check_flags,
+    check_column,
     feature_name,
     norm_bound,
 )
-from sklearn_dpwg.preprocessing.interactions import OWN_SHARE, products
-from sklearn_dpwg.preprocessing.reading import person_codes
+from sklearn_dpwg.preprocessing.rows_per_person import person_codes
 from sklearn_dpwg.preprocessing.schema_entries import read_entries
-from sklearn_dpwg.preprocessing.shapes import Seen, Shaped, seen, shaped
+from sklearn_dpwg.preprocessing.shapes import OWN_SHARE, Seen, Shaped, products, seen, shaped
 
 # Rows are sparse where at most this share of their numbers can differ from 0.
 SPARSE_SHARE = 0.1
@@ -54,8 +52,7 @@ class Schema:
             raise InputError("columns must name at least one column to encode, got none.")
         names: list[str] = []
         for name, column in columns.items():
-            check_flags(column, feature_name(name))
-            column._check(feature_name(name))
+            check_column(column, feature_name(name))
         # what columns become, by their names
         self.blocks = shaped(columns, shapes)
         for name, column in self.blocks.items():
@@ -353,26 +350,19 @@ class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
 
 
 def _seen_of(name: str, columns: slice, column: Any, divisor: float) -> Seen:
+    is_number = isinstance(column, Shaped)
     kind: Any = column.column if isinstance(column, Shaped) else column
-    missing = bool(getattr(kind, "missing", False))
-    values: tuple[str, ...] = ()
-    rows, levels = np.zeros((0, column._width)), _levels_of(kind)
+    missing, values, rows = int(kind.missing), [], np.zeros((0, column._width))
+    levels: tuple[Any, ...] = () if is_number else kind._all_levels()
     if isinstance(column, Shaped):
         of_number = seen(name, columns, column.shape, kind._at, divisor)
-        values, rows = of_number.values, of_number.rows
-        rows = np.concatenate([rows, np.zeros((len(rows), int(missing)))], axis=1)
-    cells = [*levels, *([None] if missing else [])]
-    if cells:
-        block = column._encode(pd.Series(cells, dtype=object), name)
+        values, rows = [*of_number.values], np.pad(of_number.rows, ((0, 0), (0, missing)))
+    cells = pd.Series([*levels, *[None] * missing], dtype=object)
+    if len(cells):
+        block = column._encode(cells, name)
         encoded = np.zeros((len(cells), column._width))
         np.put_along_axis(encoded, block.places, block.values / divisor, axis=1)
         rows = np.concatenate([rows, encoded])
-        values = (*values, *map(str, levels), *(["missing"] if missing else []))
-    return Seen(name, columns, values, rows, not levels, missing, not isinstance(column, Category))
-
-
-def _levels_of(kind: Any) -> tuple[Hashable, ...]:
-    """Return the levels of a kind, in their order."""
-    if isinstance(kind, Boolean):
-        return kind.false, kind.true
-    return kind._all_levels() if isinstance(kind, Category) else getattr(kind, "levels", ())
+    values += [*map(str, levels), *["missing"] * missing]
+    ordered = not isinstance(column, Category)
+    return Seen(name, columns, tuple(values), rows, is_number, bool(missing), ordered)

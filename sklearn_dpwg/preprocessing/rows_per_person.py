@@ -1,19 +1,30 @@
-"""Choice of at most so many rows of each person."""
+"""Whose row each is, and a choice of at most so many rows of each person."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length
 
-from sklearn_dpwg._checks import whole_number
+from sklearn_dpwg._checks import as_text, whole_number
 from sklearn_dpwg.data.frames import as_pandas, same_rows
 from sklearn_dpwg.data.groups import take_rows, without_groups
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.preprocessing.reading import person_codes
 from sklearn_dpwg.privacy import NoiseSource
+
+
+def person_codes(person: Any) -> NDArray[np.intp]:
+    """Return whose row each is as a whole number, the same for what is the same as text."""
+    codes, cells = pd.factorize(np.asarray(person, dtype=object).ravel())
+    texts = np.array([*(as_text(cell) or None for cell in cells), None], dtype=object)[codes]
+    people, _ = pd.factorize(texts)
+    if (people < 0).any():
+        row = int(np.argmax(people < 0))
+        raise InputError(f"person must say whose row each row is, got a missing one in row {row}.")
+    return people.astype(np.intp)
 
 
 class BoundedRows(NamedTuple):

@@ -297,21 +297,19 @@ class DPStandardScaler(OneToOneFeatureMixin, ByBounds):
         n_records, n_columns = X.shape
         step, key = grid_step(2.0, n_records), uuid4().hex
         sums = _exact_sums(to_unit_interval(X, low, high), step)
-        guarantee, name = self.planned_guarantee(), type(self).__name__
-        if not guarantee.is_private:
-            exact = SimpleNamespace(draws=("exact moments",))  # are a release too
-            with spending(guarantee, exact, name, budget, key=key):
-                self._learn(sums, n_records, 0.0, low, high)
-        else:
+        guarantee, noise_std = self.planned_guarantee(), 0.0
+        noise: Any = SimpleNamespace(draws=("exact moments",))  # are a release too
+        if guarantee.is_private:
             check_delta(budget.delta, n_records)
             release = _release(budget, self.rows_per_person)
             noise = NoiseSource(self.random_state, [release])
-            sensitivity = _sensitivity(n_columns, step)
             guarantee = replace(guarantee, seeded=noise.seeded)
-            with spending(guarantee, noise, name, budget, key=key):
+        with spending(guarantee, noise, type(self).__name__, budget, key=key):
+            if guarantee.is_private:
+                sensitivity = _sensitivity(n_columns, step)
                 sums = noise.gaussian(sums, sensitivity=sensitivity, release=release)
                 noise_std = release.noise_multiplier * sensitivity / n_records
-                self._learn(sums, n_records, noise_std, low, high)
+            self._learn(sums, n_records, noise_std, low, high)
         self.privacy_, self._fit_key = guarantee, key
         return self
 

@@ -1,4 +1,4 @@
-"""Public maps of a number into pieces, on which a linear model bends.
+"""Public maps of a number into pieces, on which a linear model bends, and products of two columns.
 
 A map takes u in [-1, 1] to a block of numbers of norm at most 1, whatever u is, so that rows are no
 longer than before and noise is no louder: it is a prior over functions in which lines are as cheap
@@ -8,9 +8,8 @@ as they were, and bends at a few public places cost a little more.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -24,9 +23,14 @@ from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.columns import (
     Block,
+    Boolean,
+    Category,
     Column,
     Date,
     Number,
+    Ordered,
+    Shape,
+    feature_name,
     line,
     norm_bound,
     to_unit_interval,
@@ -68,6 +72,22 @@ def named(name: str, ends: Sequence[str]) -> tuple[str, ...]:
     if len(set(ends)) < len(ends):
         ends = [f"{place + 1}/{len(ends)}" for place in range(len(ends))]
     return tuple(f"{name}={end}" for end in ends)
+
+
+@dataclass(frozen=True)
+class Hats:
+    """A map of u in [-1, 1]: numbers in [0, 1] that add up to 1, two at most above 0."""
+
+    width: int = 4
+
+    def __call__(self, u: FloatArray) -> FloatArray:
+        """Return the hats of each number, in rows."""
+        away = np.abs((u[:, None] + 1.0) * ((self.width - 1) / 2.0) - np.arange(self.width))
+        return np.asarray(np.clip(1.0 - away, 0.0, 1.0))
+
+    def names(self, name: str, at: Callable[[float], str]) -> tuple[str, ...]:
+        """Return a name a hat: where it is 1, as `at` writes that, or else its place."""
+        return named(name, [at(u) for u in np.linspace(-1.0, 1.0, self.width).tolist()])
 
 
 LINE = Ramps(1)
@@ -125,7 +145,7 @@ _POINTS = 65
 
 
 def seen(
-    name: str, columns: slice, shape: Ramps, at: Callable[[float], str], divisor: float
+    name: str, columns: slice, shape: Shape, at: Callable[[float], str], divisor: float
 ) -> Seen:
     """Return what is shown of a number that is never missing."""
     u = np.linspace(-1.0, 1.0, _POINTS)
@@ -144,7 +164,7 @@ class Shaped:
     """A number or a date with a shape: its block in place of the one number."""
 
     column: Number | Date
-    shape: Any  # Ramps or Hats
+    shape: Ramps | Hats
 
     @property
     def _width(self) -> int:
@@ -159,9 +179,7 @@ class Shaped:
         return (*self.shape.names(name, self.column._at), *last)
 
     def _encode(self, values: pd.Series, name: str) -> Block:
-        scaled = self.column._scaled(values, name)
-        fill = math.nan if self.column.fill is None else self.column._scaled_fill()  # NaN: zeros
-        return self.column._filled(scaled, name, fill, self.shape)
+        return self.column._encode(values, name, self.shape)
 
 
 def shaped(columns: Mapping[Any, Column], kind: str) -> dict[Any, Any]:
@@ -172,6 +190,57 @@ def shaped(columns: Mapping[Any, Column], kind: str) -> dict[Any, Any]:
             own = shape_of(kind) if column.shape is None else shape_of(column.shape, "shape")
             bent[name] = Shaped(column, own)
     return bent
+
+
+# What columns by themselves keep of a row's squared norm beside pairs.
+OWN_SHARE = 0.7
+
+
+class Product:
+    """Two columns as parts in [0, 1] that add up to 1, and the products of these, a block.
+
+    Squares of parts add up to at most 1, so those of all products of two columns' parts do.
+    """
+
+    def __init__(self, keys: Sequence[Any], parts: tuple[Any, Any]) -> None:
+        self.keys, self.parts = tuple(keys), parts
+        self.of = feature_name(keys[0]), feature_name(keys[1])
+        one, other = (part._names(name) for part, name in zip(parts, self.of, strict=True))
+        self.name, self.names = "×".join(self.of), [f"{a}×{b}" for a in one for b in other]
+        self.width = len(self.names)
+        self.n_stored = parts[0]._n_stored * parts[1]._n_stored
+
+    def encode(self, frame: pd.DataFrame) -> Block:
+        """Return the products of parts."""
+        whose = zip(self.parts, self.keys, self.of, strict=True)
+        a, b = (part._encode(frame[key], name) for part, key, name in whose)
+        places = a.places[:, :, None] * self.parts[1]._width + b.places[:, None, :]
+        values = a.values[:, :, None] * b.values[:, None, :]
+        return Block(places.reshape(len(places), -1), values.reshape(len(values), -1))
+
+
+def _parts(columns: Mapping[Any, Column], name: Any) -> Any:
+    column = columns.get(name) if isinstance(name, Hashable) else None
+    if isinstance(column, Number | Date):
+        return Shaped(replace(column, fill=None), Hats())
+    if isinstance(column, Boolean | Ordered):
+        return Category(column._all_levels(), other=False, missing=column.missing)
+    if not isinstance(column, Category):
+        raise InputError(f"interactions must be of columns of the schema, got {name!r}.")
+    return column
+
+
+def products(columns: Mapping[Any, Column], interactions: Any) -> tuple[Product, ...]:
+    """Return the blocks of named pairs of columns."""
+    by_pair: dict[frozenset[Any], Product] = {}
+    for pair in interactions if isinstance(interactions, list | tuple) else [interactions]:
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise InputError(f"interactions must be pairs of names of columns, got {pair!r}.")
+        one, other = (_parts(columns, name) for name in pair)
+        if frozenset(pair) in by_pair or pair[0] == pair[1]:
+            raise InputError(f"interactions must be of two columns, each pair once, got {pair!r}.")
+        by_pair[frozenset(pair)] = Product(pair, (one, other))
+    return tuple(by_pair.values())
 
 
 class PublicShapes(FreeByBounds):
@@ -258,11 +327,7 @@ class PublicShapes(FreeByBounds):
 
     def _ends(self) -> list[Callable[[float], str]]:
         """Return what writes where a number lies between the bounds of each column."""
-
-        def end(low: float, high: float, u: float) -> str:
-            return f"{low + (high - low) * (u + 1.0) / 2.0:.6g}"
-
-        return [partial(end, *of) for of in zip(self._low, self._high, strict=True)]
+        return [Number(low, high)._at for low, high in zip(self._low, self._high, strict=True)]
 
     def _seen(self) -> list[Seen]:
         """Return what is shown of each column, of those that pass through a line."""

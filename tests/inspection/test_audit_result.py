@@ -83,82 +83,49 @@ def test_bins_are_summed_with_their_noise():
     assert shared.width == ratio_interval(170, 30, noise=NOISE, n_cells=(4, 4)).width
 
 
-def test_sizes_have_intervals_of_the_noise():
-    size = result().group_sizes()[0]
-    numbers, probabilities = NOISE.law(4)
-    inside = (numbers >= size.low - 500) & (numbers <= size.high - 500)
-    assert size.estimate == 500
-    assert 0.95 <= probabilities[inside].sum() < 0.97
-
-
 def of_decisions(**changes) -> AuditResult:
     return result(tuple((tuple(map(sum, zip(*one, strict=True))),) for one in COUNTS), **changes)
 
 
 def test_decisions_alone_have_the_noise_of_half_as_many_counts():
     found, whole = of_decisions(), result()
-    wanted = ratio_interval(210, 290, noise=NOISE, n_cells=(1, 1))
+    known = ratio_interval(210, 290, noise=NOISE, n_cells=(1, 1))
     rate = found.rates("selection_rate")[0]
-    assert (rate.estimate, rate.low, rate.high) == (wanted.estimate, wanted.low, wanted.high)
-    assert found.rates() == found.rates("selection_rate")
-    numbers, probabilities = NOISE.law(2)
-    size, other = found.group_sizes()[0], whole.group_sizes()[0]
-    inside = (numbers >= size.low - 500) & (numbers <= size.high - 500)
-    assert 0.95 <= probabilities[inside].sum() < 0.97
-    assert size.width < other.width
+    assert (rate.estimate, rate.low, rate.high) == (known.estimate, known.low, known.high)
+    for one, n_noisy in ((found, 2), (whole, 4)):
+        numbers, probabilities = NOISE.law(n_noisy)
+        size = one.group_sizes()[0]
+        inside = (numbers >= size.low - 500) & (numbers <= size.high - 500)
+        assert size.estimate == 500
+        assert 0.95 <= probabilities[inside].sum() < 0.97
     for pair in zip(found.verdict().groups, whole.verdict().groups, strict=True):
         one, two = (each.contrasts[0] for each in pair)
         assert one.width < two.width or one.estimate == two.estimate == 1.0
     assert found.cells().tolist() == whole.cells().sum(axis=1, keepdims=True).tolist()
-    known, both = (
-        one(sizes=(500, 600, 65)).rates("selection_rate") for one in (of_decisions, result)
-    )
-    assert known[2].width < both[2].width
-    assert found._overall("selection_rate") == whole._overall("selection_rate")
 
 
 def test_decisions_alone_say_what_they_tell():
     found = of_decisions()
-    assert not found.has_outcomes
     assert found.METRICS == ("selection_rate",)
     assert found.worst_groups().metric == "selection_rate"
     assert found.table().index.unique("metric").tolist() == ["size", "selection_rate"]
-    assert str(found).splitlines()[2].split() == ["group", "size", "selection_rate"]
-    says = "metric must be selection_rate, all that decisions without outcomes tell, got 'error_ra"
     for ask in (found.rates, found.worst_groups, found.verdict):
-        with pytest.raises(ValueError, match=says):
+        with pytest.raises(ValueError, match="metric must be selection_rate"):
             ask("error_rate")
-    assert found.verdict(leave_out=["c"]).answer == "fails"
     assert AuditResult.from_json(found.to_json()) == found == pickle.loads(pickle.dumps(found))
-
-
-def test_notes():
-    few = result(((*COUNTS[0],), (*COUNTS[1],), ((3, 0), (2, 1))))
-    assert few.rates()[2].note == "fewer than three noise deviations"
-    assert few.group_sizes()[2].note == "under 2 % of the records"
-    assert few.rates()[0].note == few.group_sizes()[0].note == ""
-    nobody = result(((*COUNTS[0],), ((0, 0), (0, 0))), noise=None)
-    assert nobody.rates()[1].note == "no records"
-    negative = result(((*COUNTS[0],), ((-3, 1), (0, -2))))
-    assert negative.rates("error_rate")[1].note
-    assert (negative.rates("error_rate")[1].low, negative.rates("error_rate")[1].high) == (0, 1)
-    assert "fewer than three" in negative.table().loc[("b", "error_rate"), "note"]
 
 
 def test_worst_groups():
     found = result().worst_groups("error_rate")
-    assert found.metric == "error_rate"
     rates = {rate.group: rate for rate in result().rates("error_rate")}
     assert found.low <= rates["a"].estimate <= found.high
     assert found.gap.low <= found.gap.high
     assert "a" in found.groups
     assert "b" in result().worst_groups("selection_rate").groups
     gap = Interval(0.1, 0.05, 0.2, confidence=0.95)
-    worst = WorstGroups("error_rate", ("b", ("c", 1)), 0.25, 0.375, gap)
-    assert str(worst) == (
-        "Worst off by error rate may be b or c & 1: 25.0 to 37.5\u00a0% in the worst group, "
-        "5.0 to 20.0\u00a0points from the best one."
-    )
+    worst = str(WorstGroups("error_rate", ("b", ("c", 1)), 0.25, 0.375, gap))
+    for part in ("error rate may be b or c & 1", "25.0 to 37.5", "5.0 to 20.0"):
+        assert part in worst
 
 
 @pytest.mark.parametrize("noise", [NOISE, None, IntegerNoise("gaussian", 6.1)])
@@ -171,12 +138,9 @@ def test_json_round_trip(noise):
         "epsilon": math.inf if noise is None else 1.0,
     }
     one = result(noise=noise, **changes)
-    text = one.to_json()
-    again = AuditResult.from_json(text)
+    again = AuditResult.from_json(one.to_json())
     assert again == one
-    assert again.to_json() == text
-    assert again.group_labels == labels
-    assert again.rates() == one.rates()
+    assert again.to_json() == one.to_json()
     assert str(again.verdict()) == str(one.verdict())
 
 
@@ -189,11 +153,8 @@ def test_the_table_is_what_everything_else_says(noise):
     for metric in AuditResult.METRICS:
         for rate in found.rates(metric):
             row = table.loc[(rate.group, metric)]
-            assert (row["estimate"], row["low"], row["high"]) == (
-                rate.estimate,
-                rate.low,
-                rate.high,
-            )
+            shown = rate.estimate, rate.low, rate.high
+            assert (row["estimate"], row["low"], row["high"]) == shown
             assert row["sampling"] + row["noise"] == pytest.approx(rate.width)
             assert (row["noise"] > 0.0) == (noise is not None)
             assert row["sampling"] > 0.0
@@ -202,30 +163,9 @@ def test_the_table_is_what_everything_else_says(noise):
     assert sizes["estimate"].tolist() == [500.0, 600.0, 65.0]
 
 
-@pytest.mark.parametrize("text", ["", "{}"])
-def test_other_text_is_no_result(text):
-    with pytest.raises(ValueError, match=r"text must be what AuditResult\.to_json wrote"):
-        AuditResult.from_json(text)
-
-
 def mutations(plain, rng):
     """Yield a name and a changed copy of a JSON object, for each field and every one inside."""
-    others = [
-        None,
-        True,
-        0,
-        -1,
-        1.5,
-        1e308,
-        "",
-        "words",
-        [],
-        [[]],
-        {},
-        {"a": 1},
-        [None],
-        float("nan"),
-    ]
+    others = [None, True, 0, -1, 1.5, 1e308, "", "words", [], [[]], {}, {"a": 1}, [None], math.nan]
 
     def walk(value, path):
         yield path
@@ -275,6 +215,7 @@ def test_epsilon_is_compared_with_what_was_released():
     described["privacy_"]["epsilon"] = 0.1
     with pytest.raises(InputError, match="epsilon must be that of the events"):
         AuditResult.from_json(json.dumps(described))
-    name = next(iter(described))
-    with pytest.raises(ValueError, match="text must be what"):
-        AuditResult.from_json(json.dumps({k: v for k, v in described.items() if k != name}))
+    del described["counts"]
+    for text in ("", "{}", json.dumps(described)):
+        with pytest.raises(ValueError, match=r"text must be what AuditResult\.to_json wrote"):
+            AuditResult.from_json(text)

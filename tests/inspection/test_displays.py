@@ -1,13 +1,15 @@
-"""Displays draw what was released, and say so."""
+"""Displays draw what was released, and labels show what they are made of and nothing else."""
 
 from __future__ import annotations
 
 import builtins
+import unicodedata
 
 import numpy as np
 import pytest
 
 from sklearn_dpwg.inspection import GroupMetricDisplay
+from sklearn_dpwg.inspection.words import in_sentence, text_of, texts_of
 from tests.helpers.audit_cases import HOSTILE, audit_result
 
 
@@ -52,18 +54,9 @@ def test_dots_and_bars_are_the_estimates_and_limits():
         for x, y in zip(*line.get_data(), strict=True)
     }
     np.testing.assert_allclose([dots[row] for row in range(7)], [r.estimate for r in rates])
-
-
-@pytest.mark.parametrize("noise", [True, False])
-def test_what_is_not_private_says_so_on_the_axes_that_are_given(noise):
-    from matplotlib import pyplot
-
-    _, axes = pyplot.subplots()
-    result = audit_result(2) if noise else audit_result(2, noise=None)
-    display = GroupMetricDisplay.from_audit(result, ax=axes)
-    assert display.ax_ is axes
-    assert len(pyplot.get_fignums()) == 1
-    assert axes.get_title(loc="left").endswith("not private") == (not noise)
+    exact = GroupMetricDisplay.from_audit(audit_result(7, noise=None), ax=display.ax_)
+    assert exact.ax_ is display.ax_
+    assert exact.ax_.get_title(loc="left").endswith("not private")
 
 
 @pytest.mark.filterwarnings("ignore:Glyph:UserWarning")
@@ -89,3 +82,40 @@ def test_without_matplotlib_one_sentence_says_what_to_install(monkeypatch):
     advice = r"^GroupMetricDisplay\.plot needs matplotlib, .*pip install 'sklearn-dpwg\[plot\]'\.$"
     with pytest.raises(ImportError, match=advice):
         GroupMetricDisplay.from_audit(audit_result(2))
+
+
+@pytest.mark.parametrize(
+    ("label", "text"),
+    [
+        ("Black", "Black"),
+        ("", "(empty)"),
+        ("a\x00b", r"a\0b"),
+        (" a ", "\u2423a\u2423"),
+        ("   ", "\u2423" * 3),
+        ("a\u202eb", r"a\u202eb"),
+        ("a\ud800", r"a\ud800"),
+        ("\U000e0041", r"\U000e0041"),
+        ("\N{WOMAN}\u200d\N{MICROSCOPE}", "\N{WOMAN}\u200d\N{MICROSCOPE}"),
+        (("White", ("x", 1)), "White & x & 1"),
+    ],
+)
+def test_a_label_shows_all_its_characters(label, text):
+    assert text_of(label) == text
+
+
+def test_no_text_holds_what_cannot_be_seen_or_encoded():
+    for text in texts_of(HOSTILE):
+        text.encode()
+        kinds = {unicodedata.category(one) for one in text if one != "\u200d"}
+        assert kinds.isdisjoint({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+def test_labels_that_differ_have_texts_that_differ():
+    assert len(set(texts_of(HOSTILE))) == len(HOSTILE)
+    assert texts_of([1, "1", "1 (2)", "1 (3)", True]) == ("1", "1 (4)", "1 (2)", "1 (3)", "True")
+
+
+def test_a_name_in_a_sentence_does_not_turn_it_around():
+    assert in_sentence("Black") == "Black"
+    assert in_sentence("\u05d0\u05d1") == "\u2068\u05d0\u05d1\u2069"
+    assert len(in_sentence("x" * 10_000)) < 60

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from sklearn.base import clone
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.exceptions import BudgetExceededError
-from sklearn_dpwg.inspection import AuditResult, GroupAudit
+from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.privacy import (
     NoiseSource,
@@ -46,15 +47,9 @@ def test_plan_needs_no_records_and_tells_widths():
     assert [size for _, size, _ in plan.widths] == [300, 1000, 0]
     for metric, (width, sampling) in plan.widths[0][2].items():
         assert sampling < width < 1.6 * sampling, metric
-    text = str(plan)
-    for said in ("epsilon = 1 at delta = 1e-06", "standard deviation 2.80"):
-        assert said in text
-    assert "0.300" not in str(audit(epsilon=math.inf).plan())
-    assert "unprotected" in str(audit(epsilon=math.inf).plan())
+    assert "standard deviation 2.80" in str(plan)
     with pytest.raises(ValueError, match="base_rate must be strictly between 0 and 1, got"):
         audit().plan(base_rate=1.5)
-    with pytest.raises(TypeError, match=r"base_rate must be a number, got '0.3'"):
-        audit().plan(base_rate="0.3")
 
 
 def test_bins_are_the_default_where_they_widen_a_rate_by_a_tenth_at_most():
@@ -63,9 +58,6 @@ def test_bins_are_the_default_where_they_widen_a_rate_by_a_tenth_at_most():
     assert few.n_bins == 2
     assert many.n_bins == 20
     assert few.price > 0.1 >= many.price
-    for plan in (few, many):
-        assert f"{plan.small_size:,} people" in str(plan)
-        assert f"by {100 * plan.price:.0f} %" in str(plan)
     asked = audit(score_edges=(0.2, 0.5)).plan(group_sizes=dict.fromkeys(LABELS, 300))
     assert (asked.n_bins, asked.price) == (3, None)
     assert audit().plan(kind="decisions").n_bins == 2
@@ -75,60 +67,27 @@ def test_bins_are_the_default_where_they_widen_a_rate_by_a_tenth_at_most():
     assert len(audit().run(y, y * 0.9, groups).counts[0][0]) == 2
 
 
-def test_no_value_says_whether_it_is_a_score_or_a_decision(table):
-    y, scores, groups = table
-    for wrong in (y == 1, np.where(y, "yes", "no")):
-        with pytest.raises(ValueError, match="kind='decisions'"):
-            audit().run(y, wrong, groups)
-    with pytest.raises(ValueError, match="kind='scores'"):
-        audit().run(y, scores, groups, kind="decisions")
-    as_scores, as_decisions = (
-        audit(epsilon=math.inf, score_edges=[0.5]).run(y, y, groups),
-        audit(epsilon=math.inf).run(y, y, groups, kind="decisions"),
-    )
-    assert as_scores.counts == as_decisions.counts
-    assert (as_scores.threshold, as_decisions.threshold) == (0.5, None)
-    whole, one_less = np.zeros(N), np.zeros(N)
-    one_less[0] = 0.25
-    for found in (audit().run(y, each, groups) for each in (whole, one_less)):
-        assert len(found.counts[0][0]) == 2
-        assert found.threshold == 0.5
-
-
-@pytest.mark.parametrize("form", ["scores", "two columns", "classes", "words", "booleans"])
+@pytest.mark.parametrize("form", ["two columns", "words", "booleans", "no outcomes"])
 def test_exact_counts_in_every_form(table, form):
     y, scores, groups = table
     predicted = (scores >= 0.5).astype(int)
     words = np.array(["no", "yes"])
     classes, truth, given = {
-        "scores": ((0, 1), y, scores),
         "two columns": ((0, 1), y, np.column_stack([1.0 - scores, scores])),
-        "classes": ((1, 2), y + 1, predicted + 1),
+        "no outcomes": ((0, 1), None, scores),
         "words": (("no", "yes"), words[y], pd.Series(words[predicted])),
         "booleans": ((False, True), y == 1, predicted == 1),
     }[form]
-    kind = "scores" if form in ("scores", "two columns") else "decisions"
+    kind = "decisions" if form in ("words", "booleans") else "scores"
     result = audit(epsilon=math.inf, classes=classes).run(truth, given, groups, kind=kind)
     for label, cells in zip(LABELS, result.cells(), strict=True):
         inside = groups == label
-        expected = np.bincount(2 * y[inside] + predicted[inside], minlength=4)
-        assert cells.ravel().tolist() == expected.tolist()
+        expected = np.bincount(2 * y[inside] + predicted[inside], minlength=4).reshape(2, 2)
+        if form == "no outcomes":
+            expected = expected.sum(axis=0, keepdims=True)
+        assert cells.tolist() == expected.tolist()
     assert result.privacy_.epsilon == math.inf
     assert not result.is_private
-
-
-def test_decisions_alone_are_counted(table):
-    y, scores, groups = table
-    whole = audit(epsilon=math.inf).run(y, scores, groups)
-    chosen = np.where(scores >= 0.5, "yes", "no")
-    for classes, taken, kind in (((0, 1), scores, "scores"), (("no", "yes"), chosen, "decisions")):
-        alone = audit(epsilon=math.inf, classes=classes).run(None, taken, groups, kind=kind)
-        assert (alone.cells() == whole.cells().sum(axis=1, keepdims=True)).all()
-        assert alone.rates() == whole.rates("selection_rate")
-        assert alone.verdict() == whole.verdict()
-    private, other = audit().run(None, scores, groups), audit().run(*table)
-    assert private.privacy_.events == other.privacy_.events
-    assert AuditResult.from_json(private.to_json()) == private
 
 
 def test_groups_are_found_as_models_find_them(table):
@@ -146,15 +105,13 @@ def test_groups_are_found_as_models_find_them(table):
 
 
 def test_hidden_and_public_sizes(table):
-    hidden = audit().run(*table)
+    hidden, public = audit().run(*table), audit(sizes="public").run(*table)
     assert hidden.sizes is None
     assert hidden.privacy_.relation == Relation.REPLACE_ONE
     assert hidden.privacy_.epsilon <= 1.0
-    assert "the size of every group" not in hidden.privacy_.public
-    public = audit(sizes="public").run(*table)
     assert public.sizes == tuple(int((table[2] == one).sum()) for one in LABELS)
     assert public.privacy_.relation == Relation.REPLACE_ONE_WITHIN_GROUP
-    assert "the size of every group" in public.privacy_.public
+    assert {*public.privacy_.public} - {*hidden.privacy_.public} == {"the size of every group"}
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
@@ -162,6 +119,7 @@ def test_an_empty_group_is_one_of_which_nobody_can_tell(table):
     result = audit(group_labels=[*LABELS, "nobody"], random_state=0).run(*table)
     size = result.group_sizes()[3]
     assert size.low == 0.0 < size.high
+    assert size.note == "under 2 % of the records"
     assert result.rates()[3].note == "fewer than three noise deviations"
     assert result.verdict().groups[3].answer == "not judged"
     exact = audit(epsilon=math.inf, group_labels=[*LABELS, "nobody"]).run(*table)
@@ -180,8 +138,6 @@ def test_an_audit_of_the_records_of_a_fit_costs_both(table):
     assert both.model_privacy_ == model.privacy_
     assert 1.5 < both.privacy_.epsilon < 2.0
     assert both.privacy_.relation == Relation.REPLACE_ONE_WITHIN_GROUP
-    by_guarantee = audit().run(y, scores, groups, same_records_as=model.privacy_)
-    assert by_guarantee.privacy_.epsilon == pytest.approx(both.privacy_.epsilon)
     later = clone(model).fit(X, y, groups=groups, start=model)
     total = audit().run(y, scores, groups, same_records_as=later).privacy_
     parts = [one.privacy_ for one in (model, later, own)]
@@ -206,66 +162,40 @@ def test_a_ledger_counts_audits(table):
         audit(epsilon=math.inf).run(*table)
 
 
-SEEN: dict[str, tuple[dict, dict, str]] = {
-    "epsilon": ({"epsilon": 0.0}, {}, "epsilon must be positive"),
-    "no labels": ({"group_labels": None}, {}, "group_labels must be declared where epsilon is fin"),
-    "unknown label": ({}, {"groups": ["z"] * N}, "groups must hold labels"),
-    "y outside": ({}, {"y_true": np.full(N, 2)}, "y_true must hold the classes 0 and 1 alone"),
-    "scores NaN": ({}, {"scores": np.full(N, np.nan)}, "scores must be probabilities between"),
-    "median": ({"threshold": "median"}, {}, "threshold must be a number fixed in advance"),
-    "falling edges": ({"score_edges": (0.8, 0.5)}, {}, "score_edges must increase"),
-    "sizes": ({"sizes": "secret"}, {}, "sizes must be 'hidden' or 'public', got 'secret'"),
-    "one class": ({"classes": (1, 1)}, {}, "classes must be the negative and the positive class"),
-    "short scores": (
-        {},
-        {"scores": np.zeros(5)},
-        r"scores must have one entry a record, got shape \(5,\)",
-    ),
-    "no records": ({}, {"y_true": [], "scores": [], "groups": []}, "at least one record, got none"),
-    "kind": ({}, {"kind": "words"}, "kind must be 'scores' or 'decisions', got 'words'"),
-    "edges of decisions": (
-        {"score_edges": [0.5]},
-        {"kind": "decisions"},
-        "score_edges must be None for kind='decisions', got",
-    ),
-    "decisions of others": (
-        {},
-        {"y_true": None, "scores": ["no"] * N, "kind": "decisions"},
-        r"decisions 0 and 1 alone, and some values differ; classes=\(negative, positive\) names",
-    ),
-    "missing decisions": (
-        {"classes": ("no", "yes")},
-        {
-            "y_true": None,
-            "scores": np.array(["no", "yes", None] * N, dtype=object)[:N],
-            "kind": "decisions",
-        },
-        "decisions 'no' and 'yes' alone, and some values are missing",
-    ),
-    "no model": (
-        {},
-        {"same_records_as": PrivacyLedger(1.0, 1e-6)},
-        "same_records_as must hold a private",
-    ),
+WRONG = {
+    "epsilon": ({"epsilon": 0.0}, {}),
+    "group_labels": ({"group_labels": None}, {}),
+    "groups": ({}, {"groups": ["z"] * N}),
+    "y_true": ({}, {"y_true": np.full(N, 2)}),
+    "y_true must have": ({}, {"y_true": [], "scores": [], "groups": []}),
+    "scores": ({}, {"scores": np.full(N, np.nan)}),
+    "scores must have": ({}, {"scores": np.zeros(5)}),
+    "scores must be .* kind='decisions'": ({}, {"scores": np.repeat(["no", "yes"], N // 2)}),
+    "scores must hold .* kind='scores'": ({}, {"kind": "decisions"}),
+    "threshold": ({"threshold": "median"}, {}),
+    "score_edges": ({"score_edges": (0.8, 0.5)}, {}),
+    "score_edges must be None": ({"score_edges": [0.5]}, {"kind": "decisions"}),
+    "sizes": ({"sizes": "secret"}, {}),
+    "classes": ({"classes": (1, 1)}, {}),
+    "kind": ({}, {"kind": "words"}),
+    "same_records_as": ({}, {"same_records_as": PrivacyLedger(1.0, 1e-6)}),
 }
 
 
-@pytest.mark.parametrize("what", SEEN)
+@pytest.mark.parametrize("what", WRONG)
 def test_one_sentence_before_anything_is_spent(what, table, monkeypatch):
-    changes, inputs, said = SEEN[what]
+    changes, inputs = WRONG[what]
     drawn = []
     monkeypatch.setattr(NoiseSource, "integers", lambda *args, **kwargs: drawn.append(args))
     given = dict(zip(("y_true", "scores", "groups"), table, strict=True)) | inputs
     with (
         PrivacyLedger(epsilon=2.0, delta=1e-6) as book,
-        pytest.raises((TypeError, ValueError), match=said) as caught,
+        pytest.raises((TypeError, ValueError), match=f"^{what}") as caught,
     ):
         audit(**changes).run(**given)
     assert drawn == []
     assert book.rows == []
-    sentence = str(caught.value)
-    assert sentence.endswith(".")
-    assert "\n" not in sentence
+    assert re.fullmatch(r"[^\n]+\.", str(caught.value))
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")

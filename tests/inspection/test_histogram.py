@@ -42,8 +42,8 @@ REFEREES = {
 
 @pytest.mark.parametrize("threshold", [0.5, 0.23, 0.7])
 def test_rates_are_those_of_fairlearn_at_every_edge(exact, threshold):
-    table = exact.at(0.5).at(min(FINE, key=lambda edge: abs(edge - threshold))).table()
     edge = min(FINE, key=lambda edge: abs(edge - threshold))
+    table = exact.at(0.5).at(edge).table()
     frame = fairness.MetricFrame(
         metrics=REFEREES, y_true=Y, y_pred=(edge <= SCORES).astype(int), sensitive_features=GROUPS
     )
@@ -70,7 +70,7 @@ def test_calibration_is_that_of_scikit_learn():
     made = GroupAudit(np.inf, group_labels=LABELS, score_edges=edges).run(Y, SCORES, GROUPS)
     for group in LABELS:
         y, scores = Y[group == GROUPS], SCORES[group == GROUPS]
-        shares, means = calibration_curve(y, scores, n_bins=10)
+        shares, _ = calibration_curve(y, scores, n_bins=10)
         known = [one for one in made.calibration(group) if not np.isnan(one.estimate)]
         assert [one.estimate for one in known] == pytest.approx(shares)
         middles = (np.array([0, *edges]) + np.array([*edges, 1])) / 2
@@ -78,7 +78,6 @@ def test_calibration_is_that_of_scikit_learn():
         distances = [abs(share - middle) for share, middle in zip(shares, middles, strict=False)]
         expected = np.average(distances, weights=counts[: len(shares)])
         assert made.table().loc[(group, "calibration_error"), "estimate"] == pytest.approx(expected)
-        assert abs(means - middles[: len(means)]).max() < 0.05
     with pytest.raises(ValueError, match="group must be one of"):
         made.calibration("z")
     alone = GroupAudit(np.inf, score_edges=[0.5]).run(Y, SCORES, GROUPS)

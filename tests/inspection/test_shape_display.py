@@ -11,10 +11,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.inspection import (
-    ShapeDisplay,
-    shape_functions,
-)
+from sklearn_dpwg.inspection import ShapeDisplay, shape_functions
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.postprocessing import monotone
 from sklearn_dpwg.preprocessing import (
@@ -89,12 +86,9 @@ def test_effects_on_the_first_class_are_turned(model):
         assert one.name == other.name
         np.testing.assert_array_equal(one.effects, -other.effects)
     assert shape_functions(model, of=True)[0].effects.tolist() == found[0].effects.tolist()
-    display = ShapeDisplay.from_estimator(model, of=False)
-    assert display.unit == "log odds of ‘False’"
-    mpl.pyplot.close(display.figure_)
 
 
-@pytest.mark.parametrize("n_columns", [1, 3, 60])
+@pytest.mark.parametrize("n_columns", [1, 60])
 def test_pictures_have_a_column_each(n_columns):
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 1, (500, n_columns))
@@ -103,7 +97,6 @@ def test_pictures_have_a_column_each(n_columns):
     shown = [ax for ax in display.axes_.flat if ax.get_visible()]
     assert len(shown) == min(n_columns, 24)
     assert shown[0].get_title(loc="left") == "x0"
-    mpl.pyplot.close(display.figure_)
 
 
 def test_names_of_columns_that_mean_harm_are_text():
@@ -118,7 +111,6 @@ def test_names_of_columns_that_mean_harm_are_text():
     display = ShapeDisplay.from_estimator(fit, named)
     display.figure_.savefig(io.BytesIO())  # draws no formula
     assert display.axes_.flat[0].get_title(loc="left").startswith("<script>")
-    mpl.pyplot.close(display.figure_)
 
 
 def test_a_monotone_model_is_the_nearest_one(model):

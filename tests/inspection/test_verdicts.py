@@ -25,28 +25,19 @@ def test_a_rare_group_that_is_selected_most_is_compared_with():
     found = audit([3000, 3000, 60], [0.3, 0.3, 0.9])
     assert found.verdict().answer == "fails"
     assert "2 of 90.0 %" in found.verdict().sentence
-    assert found.verdict(min_share=0.02).answer == "passes"
-    assert "as they have less than 2 % of the people: 2." in found.verdict(min_share=0.02).sentence
-    assert found.verdict(leave_out=[2]).answer == "passes"
-    assert "on request: 2." in found.verdict(leave_out=[2]).sentence
+    for out, why in (({"min_share": 0.02}, "2 % of the people"), ({"leave_out": [2]}, "request")):
+        assert found.verdict(**out).answer == "passes"
+        assert f"{why}: 2." in found.verdict(**out).sentence
 
 
 def test_of_a_harm_the_larger_rate_is_bad():
     found = audit([3000, 3000], [0.02, 0.10])
-    assert found.verdict("false_positive_rate").sentence.startswith(
-        "1 has a false positive rate (high is bad) of 10.0 %, 0 of 2.0 %: a ratio of 0.20 ["
+    assert (
+        "of 10.0 %, 0 of 2.0 %: a ratio of 0.20 [" in found.verdict("false_positive_rate").sentence
     )
-    assert "has an error rate (high" in found.verdict("error_rate").sentence
     by_group = [one.answer for one in found.verdict("false_positive_rate").groups]
     assert by_group == ["passes", "fails"]
     assert [one.answer for one in found.verdict("selection_rate").groups] == ["fails", "passes"]
-
-
-@pytest.mark.parametrize(("n_empty", "epsilon"), [(5, np.inf), (20, 1.0)])
-def test_labels_that_nobody_has_veto_nothing(n_empty, epsilon):
-    found = audit([9000] * 3, [0.4] * 3, labels=3 + n_empty, epsilon=epsilon).verdict()
-    assert found.answer == "passes"
-    assert "Not judged, as they have fewer than" in found.sentence
 
 
 def test_all_others_together_may_be_too_far_from_one():
@@ -90,17 +81,20 @@ def test_by_a_difference_and_in_equalized_odds_a_reference_may_be_on_either_side
     rates, which = [0.98, 0.47], {"reference": best}
     apart, near = odds(rates, [0.2, 0.2]), odds([0.7, 0.7], [0.2, 0.2])
     for asked in ({"within": 0.1}, {"at_least": 0.8}):
-        assert apart.verdict("equalized_odds", **asked, **which).answer == "fails"
+        failed = apart.verdict("equalized_odds", **asked, **which)
+        assert failed.answer == "fails"
+        assert [one.answer for one in failed.groups][best] == "reference"
+        assert [one.answer for one in failed.groups][1 - best] == "fails"
         assert near.verdict("equalized_odds", **asked, **which).answer == "passes"
-        by_group = [one.answer for one in apart.verdict("equalized_odds", **asked, **which).groups]
-        assert by_group == (["reference", "fails"] if best == 0 else ["fails", "reference"])
-    for metric, first in (("true_positive_rate", apart), ("false_positive_rate", apart)):
-        answer = first.verdict(metric, within=0.1, **which).answer
-        assert answer == ("fails" if metric == "true_positive_rate" else "passes")
-        groups = first.verdict(metric, within=0.1, reference=best).groups
-        gaps = [one.contrasts[0] for one in groups]
-        assert gaps[1 - best].estimate == pytest.approx(0.51 if "true" in metric else 0.0)
-        assert 0.0 <= gaps[1 - best].low <= gaps[1 - best].estimate
+    for metric, answer, gap in (
+        ("true_positive_rate", "fails", 0.51),
+        ("false_positive_rate", "passes", 0.0),
+    ):
+        verdict = apart.verdict(metric, within=0.1, **which)
+        contrast = verdict.groups[1 - best].contrasts[0]
+        assert verdict.answer == answer
+        assert contrast.estimate == pytest.approx(gap)
+        assert 0.0 <= contrast.low <= contrast.estimate
     harm = odds([0.5, 0.5], [0.1, 0.6]).verdict("false_positive_rate", within=0.1, **which)
     assert harm.answer == "fails"
     one_way = [apart.verdict("true_positive_rate", reference=one).answer for one in (0, 1)]
@@ -161,25 +155,20 @@ def test_two_groups_may_both_be_at_the_border():
 
 def test_differences_are_judged_as_ratios_are():
     found = audit([3000] * 3, [0.30, 0.40, 0.50])
-    said = "0 has a selection rate of 30.0 %, 2 of 50.0 %: a difference of 20.0 ["
     failed, passed = found.verdict(within=0.05), found.verdict(within=0.3)
+    assert [one.answer for one in failed.groups] == ["fails", "fails", "passes"]
+    assert "2 of 50.0 %: a difference of 20.0 [" in failed.sentence
     assert failed.answer == "fails"
-    assert failed.sentence.startswith(said)
-    assert failed.sentence.endswith("], above 5 points.")
-    assert passed.sentence.startswith("Every difference is at most 30 points.")
-    assert found.verdict(within=0.2).sentence.endswith("which may be above 20 points or not.")
-    answers = [one.answer for one in found.verdict(within=0.05).groups]
-    assert answers == ["fails", "fails", "passes"]
+    assert passed.answer == "passes"
+    assert found.verdict(within=0.2).answer == "cannot tell"
     harm = [one.answer for one in found.verdict("false_positive_rate", within=0.05).groups]
     assert harm == ["passes", "fails", "fails"]
-    gaps = [one.contrasts[0] for one in found.verdict(within=0.05).groups]
+    gaps = [one.contrasts[0] for one in failed.groups]
     assert [gap.estimate for gap in gaps] == pytest.approx([0.2, 0.1, 0.0])
-    assert [str(gap.estimate) for gap in gaps][2] == "0.0"
     assert gaps[0].low > 0.05
-    with pytest.raises(ValueError, match="within must be left out where at_least is given"):
-        found.verdict(at_least=0.8, within=0.1)
-    with pytest.raises(ValueError, match="within must be"):
-        found.verdict(within=0.0)
+    for wrong in ({"at_least": 0.8, "within": 0.1}, {"within": 0.0}):
+        with pytest.raises(ValueError, match="within must be"):
+            found.verdict(**wrong)
 
 
 def odds(true_positives, false_positives, n=1000):
@@ -194,14 +183,10 @@ def odds(true_positives, false_positives, n=1000):
 def test_equalized_odds_passes_with_both_rates_and_names_the_one_that_decides():
     found = odds([0.7, 0.7], [0.2, 0.2]).verdict("equalized_odds", within=0.1)
     assert found.answer == "passes"
-    assert found.sentence.startswith("Every")
-    assert "true positive rate and false positive rate" in found.rule
     found = odds([0.7, 0.7], [0.2, 0.4]).verdict("equalized_odds", within=0.1)
     assert found.answer == "fails"
-    assert "false positive rate of 20.0 %, 1 of 40.0 %: a difference of 20.0 [" in found.sentence
-    found = odds([0.7, 0.7], [0.2, 0.22]).verdict("equalized_odds")
-    assert found.answer == "cannot tell"
-    assert "false positive rate" in found.sentence
+    assert "false positive rate of 20.0 %, 1 of 40.0 %" in found.sentence
+    assert odds([0.7, 0.7], [0.2, 0.22]).verdict("equalized_odds").answer == "cannot tell"
     by_group = odds([0.7, 0.3], [0.2, 0.2]).verdict("equalized_odds", within=0.1).groups
     assert [one.answer for one in by_group] == ["fails", "fails"]  # neither is the better one
     with pytest.raises(ValueError, match="metric must be one of selection_rate"):
@@ -230,7 +215,6 @@ def test_only_judged_groups_may_be_worst(epsilon):
     assert narrow.high - narrow.low < wide.high - wide.low
     nobody = audit([5, 5], [0.0, 1.0]).worst_groups("error_rate")
     assert (nobody.groups, nobody.low, nobody.high) == ((), 0.0, 1.0)
-    assert str(nobody) == "Nobody is judged."
     assert audit([5, 5], [0.0, 1.0]).verdict().answer == "cannot tell"
 
 
@@ -239,9 +223,6 @@ def test_records_that_are_everybody_are_uncertain_by_noise_alone():
     assert found.verdict(at_least=0.8).answer == "cannot tell"
     verdict = found.verdict(at_least=0.77, of="records")
     assert verdict.answer == "passes"
-    assert verdict.sentence.endswith(
-        "That is of these very people, not of a process that they are of."
-    )
     assert found.verdict(at_least=0.9, of="records").answer == "fails"
     widths = [found.rates("selection_rate", of=of)[0].width for of in ("records", "process")]
     assert widths[0] < 0.5 * widths[1]
@@ -249,6 +230,15 @@ def test_records_that_are_everybody_are_uncertain_by_noise_alone():
     assert exact.rates("selection_rate", of="records")[0].width == 0.0
     with pytest.raises(ValueError, match="of must be 'process' or 'records'"):
         found.rates(of="sample")
+
+
+def test_of_records_of_whom_surely_nobody_is_selected_the_ratio_is_0():
+    """Noise takes the count below what there may be, or there is none."""
+    noisy = audit_result(("a", "b"), counts=(((200, 200),), ((400, -9),)))
+    for found in (noisy, audit([40, 40], [1.0, 0.0])):
+        assert found.rates("selection_rate", of="records")[1].high == 0.0
+        assert found.verdict(of="records").answer == "fails"
+        assert found.verdict(of="records").groups[1].contrasts[0].high == 0.0
 
 
 @pytest.mark.parametrize("name", ["rare and selected most", "equal, 20 empty"])

@@ -150,7 +150,7 @@ def _log_factorials(numbers: Counts) -> FloatArray:
 _ANGLE_TOLERANCE = 1e-10
 _PROBIT_TOLERANCE = 4e-10
 # Probabilities at the ends of what a float holds, so that a probit stays finite.
-_MIN_TAIL, _MAX_TAIL = 1e-300, 1.0 - 1e-16
+_SMALLEST_TAIL, _MAX_TAIL = 1e-300, 1.0 - 1e-16
 # A total need not be solved for if its tail is above the level by no more than this part.
 _LEVEL_TOLERANCE = 1e-7
 
@@ -208,7 +208,7 @@ def _crossing(
     target, which = float(ndtri(level)), slice(place, place + 1)
 
     def excess(tail: float) -> float:
-        return float(ndtri(min(max(tail, _MIN_TAIL), _MAX_TAIL))) - target
+        return float(ndtri(min(max(tail, _SMALLEST_TAIL), _MAX_TAIL))) - target
 
     left = low = _angle(piece.left)
     before = high = _angle(above[0])
