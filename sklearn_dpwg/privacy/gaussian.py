@@ -52,7 +52,7 @@ def _gdp_epsilon(delta: float, mu: float) -> float:
     log_delta = math.log(delta)
 
     def excess(epsilon: float) -> float:
-        return _log_delta_at(epsilon, mu) - log_delta
+        return float(_log_gdp_delta(epsilon, mu)) - log_delta
 
     # δ(ε) < Φ(-x), and that is δ where x = ε/μ - μ/2 is the normal quantile of 1 - δ
     upper = mu * (mu / 2.0 - float(ndtri(delta))) * (1.0 + 1e-12)
@@ -60,7 +60,7 @@ def _gdp_epsilon(delta: float, mu: float) -> float:
         upper *= 1.0 + 1e-9
     epsilon = float(brentq(excess, 0.0, upper, xtol=1e-300, rtol=1e-15, maxiter=500))
     step = 1e-16
-    while np.exp(_log_delta_at(epsilon, mu)) > delta:
+    while gdp_delta(epsilon, mu) > delta:
         epsilon *= 1.0 + step
         step *= 2.0
     return epsilon
@@ -81,7 +81,7 @@ def _gdp_mu(epsilon: float, delta: float) -> float:
     log_delta = math.log(delta)
 
     def excess(mu: float) -> float:
-        return _log_delta_at(epsilon, mu) - log_delta
+        return float(_log_gdp_delta(epsilon, mu)) - log_delta
 
     # δ(ε) < Φ(μ/2 - ε/μ) bounds μ from below; the root is written without cancellation
     quantile = -float(ndtri(delta))
@@ -95,7 +95,7 @@ def _gdp_mu(epsilon: float, delta: float) -> float:
         upper *= 2.0
     mu = float(brentq(excess, lower, upper, xtol=1e-300, rtol=1e-15, maxiter=500))
     step = 1e-16
-    while np.exp(_log_delta_at(epsilon, mu)) > delta:
+    while gdp_delta(epsilon, mu) > delta:
         mu *= 1.0 - step
         step *= 2.0
     return mu
@@ -127,28 +127,6 @@ def _log_gdp_delta(epsilon: ArrayLike, mu: ArrayLike) -> FloatArray:
     outer = np.where((mus == np.inf) & (epsilons < np.inf), 0.0, -np.inf)
     result: FloatArray = np.where(is_inner, np.minimum(log_delta, 0.0), outer)[()]
     return result
-
-
-def _log_delta_at(epsilon: float, mu: float) -> float:
-    """Return the same for two numbers that are positive and finite, to the bit, and sooner."""
-    if not (0.0 < epsilon < math.inf and 0.0 < mu < math.inf):
-        return float(_log_gdp_delta(epsilon, mu))
-    with np.errstate(over="ignore", divide="ignore", under="ignore"):
-        start = np.float64(epsilon) / mu - mu / 2.0
-        density = -0.5 * start**2 - _LOG_ROOT_2PI
-        if start < -1.0:
-            below = log_ndtr(-start)
-            share = np.exp(density + np.log(_mills_ratio(max(start + mu, 0.0))) - below)
-            log_delta = below + np.log1p(-share)
-        else:
-            log_delta = density + np.log(_mills_difference_at(start, mu))
-    return min(float(log_delta), 0.0)
-
-
-def _mills_difference_at(start: Any, width: float) -> Any:
-    if width < 0.5:
-        return 0.5 * width * (_mills_slope(start + 0.5 * width * (_NODES + 1.0)) @ _WEIGHTS)
-    return _mills_ratio(start) - _mills_ratio(start + width)
 
 
 def _mills_ratio(x: Any) -> Any:

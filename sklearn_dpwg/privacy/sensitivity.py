@@ -44,8 +44,7 @@ _FAR = 600.0
 _LARGEST = 1e300
 # Cells of changes up to `_NEAR` and beyond it: few where many groups are ruled out at a time.
 _NEAR = 50.0
-_COARSE, _MIDDLE, _FINE = (32, 8), (256, 128), (2048, 1024)
-_BLOCK = 32
+_COARSE, _FINE = (64, 32), (2048, 1024)
 _MAX_CACHED = 128
 # Quotients by weaker strengths are beyond all floats.
 _WEAKEST = 1e-305
@@ -281,30 +280,6 @@ def _largest_move(
     return np.asarray(np.fmin(of_change, np.maximum(along, np.sqrt(change / strengths))))
 
 
-def lemma3_sensitivity(
-    *,
-    group_sizes: Sequence[int],
-    lipschitz: float,
-    loss_range: float,
-    strong_convexity: float,
-    entropy_weight: float,
-) -> float:
-    """Bound the move of the regularised worst-group weights as Zhou & Bassily (2024), Lemma 3, do.
-
-    It is ``3/n (L/μ_w + B/√(μ_w μ_λ))``, n the smallest group's size, for weights of a solver whose
-    gap is at most ``L²/(8n²μ_w) + B²/(8n²μ_λ)``. Kept to compare with, and for the excess that
-    paper plans predict: `saddle_point_sensitivity`, which noise is planned by, is never larger.
-    """
-    if not group_sizes:
-        raise InputError("group_sizes must name at least one group, got none.")
-    n = min(whole_number(size, "group_sizes", least=1) for size in group_sizes)
-    lipschitz = positive_finite(lipschitz, "lipschitz")
-    loss_range = positive_finite(loss_range, "loss_range")
-    mu_weights = positive_finite(strong_convexity, "strong_convexity")
-    mu_groups = positive_finite(entropy_weight, "entropy_weight")
-    return 3.0 / n * (lipschitz / mu_weights + loss_range / math.sqrt(mu_weights * mu_groups))
-
-
 # --- the search over many groups at once ---------------------------------------------------------
 
 
@@ -343,19 +318,6 @@ class GroupMoves:
     def take(self, chosen: NDArray[np.intp]) -> GroupMoves:
         """Return some of the groups."""
         return replace(self, sizes=self.sizes[chosen], low=self.low[chosen], high=self.high[chosen])
-
-    def blocks(self) -> GroupMoves:
-        """Return one group for each block that no group of it moves the weights farther than.
-
-        The right side of (1) falls with the size, and a wider range of weights allows more.
-        """
-        starts = np.arange(0, len(self.sizes), _BLOCK)
-        return replace(
-            self,
-            sizes=np.minimum.reduceat(self.sizes, starts),
-            low=np.minimum.reduceat(self.low, starts),
-            high=np.maximum.reduceat(self.high, starts),
-        )
 
     @property
     def is_searched(self) -> NDArray[np.bool_]:
@@ -464,7 +426,8 @@ class LargestMove:
         self._all = groups
         self._is_searched = groups.is_searched
         self._searched = groups.take(np.flatnonzero(self._is_searched))
-        self._cells: dict[object, Cells] = {}
+        self._coarse = Cells(self._searched, _COARSE)
+        self._cells: dict[int, Cells] = {}
 
     def at(self, mu_weights: float) -> float:
         """Return the largest bound on a move, rounded up by less than `ROUNDING`.
@@ -475,12 +438,12 @@ class LargestMove:
         largest = float(simple.max(where=~self._is_searched, initial=0.0))
         above = simple[self._is_searched]
         left = np.flatnonzero(above > largest)
-        group = int(left[np.argmax(above[left])]) if len(left) else -1
-        while group >= 0:
+        left = left[np.argsort(-above[left])]
+        while len(left):
+            group = int(left[0])
             largest = max(largest, self._exact(group, float(above[group]), mu_weights))
             left = left[(above[left] > largest) & (left != group)]
-            left, bounds = self._not_below(left, largest, mu_weights)
-            group = int(left[np.argmax(bounds)]) if len(left) else -1
+            left = self._not_below(left, largest, mu_weights)
         return largest
 
     def _exact(self, group: int, above: float, mu_weights: float) -> float:
@@ -489,7 +452,7 @@ class LargestMove:
         It is the largest move for which there are group weights that explain it, never too small;
         or ``above``, a bound already proved, where that is as good.
         """
-        cells = self._cells_of(group)
+        cells = self._fine(group)
 
         def allowed(move: float) -> float:
             return float(cells.allowed(move)[0]) / mu_weights
@@ -513,38 +476,21 @@ class LargestMove:
 
     def _not_below(
         self, groups: NDArray[np.intp], move: float, mu_weights: float
-    ) -> tuple[NDArray[np.intp], FloatArray]:
-        """Return the groups that may move the weights farther, and how far one might think."""
+    ) -> NDArray[np.intp]:
+        """Return the groups that may move the weights farther, the first of them for certain."""
         limit = mu_weights * move
-        if len(groups) > 2 * _BLOCK:
-            is_open = ~(self._cells_of("blocks").allowed(move) <= limit)
-            groups = groups[is_open[groups // _BLOCK]]
-        bounds = np.empty(0)
-        for kind in ("coarse", "middle"):
-            if len(groups):
-                if kind == "coarse":
-                    bounds = self._cells_of(kind).allowed(move, groups)
-                else:
-                    bounds = Cells(self._searched.take(groups), _MIDDLE).allowed(move)
-                is_open = ~(bounds <= limit)  # what is no number rules nothing out
-                groups, bounds = groups[is_open], bounds[is_open]
-        # one at a time: the first that is not ruled out is searched next
-        order = groups[np.argsort(-bounds)]
-        for i, group in enumerate(order):
-            if not self._cells_of(int(group)).allowed(move)[0] <= limit:
-                return order[i:], np.append(np.inf, np.zeros(len(order) - i - 1))
-        return groups[:0], np.empty(0)
+        bounds = self._coarse.allowed(move, groups)
+        is_open = ~(bounds <= limit)  # what is no number rules nothing out
+        groups = groups[is_open][np.argsort(-bounds[is_open])]
+        for i, group in enumerate(groups.tolist()):
+            if not self._fine(group).allowed(move)[0] <= limit:
+                return groups[i:]
+        return groups[:0]
 
-    def _cells_of(self, kind: object) -> Cells:
-        """Return cells of log odds: of "blocks" of groups, "coarse" of all, fine of one."""
-        if kind not in self._cells:
-            if kind == "blocks":
-                cells = Cells(self._searched.blocks(), _COARSE)
-            elif kind == "coarse":
-                cells = Cells(self._searched, _COARSE)
-            else:
-                cells = Cells(self._searched.take(np.array([kind])), _FINE)
+    def _fine(self, group: int) -> Cells:
+        """Return the cells of one group, which the next strength often asks for again."""
+        if group not in self._cells:
             if len(self._cells) >= _MAX_CACHED:
                 self._cells.clear()
-            self._cells[kind] = cells
-        return self._cells[kind]
+            self._cells[group] = Cells(self._searched.take(np.array([group])), _FINE)
+        return self._cells[group]

@@ -39,3 +39,13 @@ def bounds_of_all_groups(facts):
         simple = float(group.small_change_bounds(facts["strong_convexity"])[0])
         pairs.append((simple, LargestMove(group).at(facts["strong_convexity"])))
     return pairs
+
+
+def lemma3_sensitivity(*, group_sizes, lipschitz, loss_range, strong_convexity, entropy_weight):
+    """Return the bound of Zhou & Bassily (2024), Lemma 3: ``3/n (L/μ_w + B/√(μ_w μ_λ))``.
+
+    n is the smallest group's size, and the weights are those of a solver whose gap is at most
+    ``L²/(8n²μ_w) + B²/(8n²μ_λ)``.
+    """
+    of_values = loss_range / math.sqrt(strong_convexity * entropy_weight)
+    return 3.0 / min(group_sizes) * (lipschitz / strong_convexity + of_values)

@@ -10,7 +10,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammainccinv
 
 from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
 from sklearn_dpwg.exceptions import InputError
@@ -19,13 +18,11 @@ Law = tuple[NDArray[np.int64], FloatArray]
 
 # A law is cut where less than so much of its mass is left on either side.
 _TAIL = 1e-17
-# The same for Gaussian noise: the mass beyond so many deviations is below exp(-9.3**2 / 2).
-_GAUSSIAN_RADIUS = 9.3
+# The same for one noise: the mass beyond is below exp(-9.3**2 / 2) and exp(-40).
+_GAUSSIAN_RADIUS, _LAPLACE_RADIUS = 9.3, 40.0
 # From this scale on sums of discrete Gaussians are discrete Gaussians to a relative 1e-37.
 _SMOOTH_SCALE = 3.0
-# Above, the polynomial of a sum of Laplace noise could overflow, and sums are convolved.
-_CELLS_AT_ONCE = 16
-# With more products, two weighted sums are convolved by Fourier transforms: a hundred times faster.
+# With more products two laws are convolved by Fourier transforms: a hundred times faster.
 _MAX_PRODUCTS = 10**7
 # Larger noise has laws of millions of points, and no use on counts.
 MAX_SCALE = 1e4
@@ -48,10 +45,10 @@ class IntegerNoise:
     Notes
     -----
     A law leaves out tails of less than 1e-17 on either side, and what it holds is exact up to
-    rounding: all in all to an absolute 1e-15 of mass for a few cells, and to 1e-14 for hundreds.
-    Gaussian noise with a scale below 3 is convolved; above it the sum is discrete Gaussian to a
-    relative 1e-37, by Poisson's summation formula. Weighted sums of noise with scales of hundreds
-    are convolved by Fourier transforms, exact to 1e-14 of mass.
+    rounding: all in all to an absolute 1e-15 of mass for a few cells, and to 1e-13 for hundreds.
+    Sums are convolved, those of long laws by Fourier transforms; Gaussian noise with a scale of 3
+    or more is not: its sum is discrete Gaussian to a relative 1e-37, by Poisson's summation
+    formula.
 
     Examples
     --------
@@ -129,22 +126,24 @@ def _law_of_sums(noise: IntegerNoise, terms: tuple[tuple[int, int], ...]) -> Flo
     """Return the law of a weighted sum of sums, on the numbers from −radius to radius."""
     total = np.ones(1)
     for factor, n_cells in terms:
-        total = _add_multiple(total, _law_of_sum(noise, n_cells), factor)
+        of_sum = _law_of_sum(noise, n_cells)
+        stretched = np.zeros(factor * (len(of_sum) - 1) + 1)
+        stretched[::factor] = of_sum
+        total = _sum_of(total, stretched)
     total.flags.writeable = False
     return total
 
 
 def _law_of_sum(noise: IntegerNoise, n_cells: int) -> FloatArray:
-    if noise.mechanism == "laplace":
-        whole, rest = divmod(n_cells, _CELLS_AT_ONCE)
-        total = _laplace_law(noise.scale, rest) if rest else np.ones(1)
-        piece = _laplace_law(noise.scale, _CELLS_AT_ONCE) if whole else total
-    elif noise.scale >= _SMOOTH_SCALE:
+    if noise.mechanism == "gaussian" and noise.scale >= _SMOOTH_SCALE:
         return _gaussian_law(noise.scale * math.sqrt(n_cells))
-    else:
-        whole, total, piece = n_cells, np.ones(1), _gaussian_law(noise.scale)
-    for _ in range(whole):
-        total = _cut_tails(np.convolve(total, piece))
+    once = (
+        _gaussian_law(noise.scale) if noise.mechanism == "gaussian" else _laplace_law(noise.scale)
+    )
+    total = np.ones(1)
+    for digit in f"{n_cells:b}":
+        total = _sum_of(total, total)
+        total = _sum_of(total, once) if digit == "1" else total
     return total
 
 
@@ -156,50 +155,21 @@ def _gaussian_law(scale: float) -> FloatArray:
     return weights / math.fsum(weights)
 
 
-def _laplace_law(scale: float, n_cells: int) -> FloatArray:
-    """Return the law of a sum of Laplace noises, by partial fractions.
-
-    With a = exp(−1/scale) and b = 1 − a² the generating function of the sum is (1−a)^2n /
-    ((1−az)(1−a/z))^n; in u = 1 − az its second factor is b^−n ((1−u)/(1−u/b))^n, whose power
-    series has positive coefficients d_i, and u^(i−n) = (1−az)^(i−n) has those of a negative
-    binomial law. So the probability of k ≥ 0 is tanh(1/(2 scale))^n a^k Σ d_i C(k+n−1−i, k).
-    """
-    a, b = math.exp(-1.0 / scale), -math.expm1(-2.0 / scale)
-    # of (1−u)/(1−u/b): 1 at u⁰, (1−b) b^−i at u^i
-    once = np.array([1.0] + [a * a * b**-i for i in range(1, n_cells)])
-    series = np.ones(1)
-    for _ in range(n_cells):
-        series = np.convolve(series, once)[:n_cells]
-    # |noise| is at most an exponential time plus 1, so the sum's tail is below a gamma law's
-    radius = math.ceil(scale * float(gammainccinv(n_cells, _TAIL)) + n_cells)
-    k = np.arange(radius + 1, dtype=np.float64)
-    polynomial = np.zeros(radius + 1)
-    binomial = np.ones(radius + 1)
-    for i in range(n_cells - 1, -1, -1):
-        polynomial += series[i] * binomial
-        binomial = binomial * (k + (n_cells - i)) / (n_cells - i)
-    half = polynomial * np.exp(-k / scale) * math.tanh(0.5 / scale) ** n_cells
-    return _cut_tails(np.concatenate([half[:0:-1], half]))
+def _laplace_law(scale: float) -> FloatArray:
+    radius = math.ceil(_LAPLACE_RADIUS * scale)
+    with np.errstate(under="ignore"):
+        weights = np.exp(-np.abs(np.arange(-radius, radius + 1)) / scale)
+    return weights * math.tanh(0.5 / scale)
 
 
-def _add_multiple(law: FloatArray, other: FloatArray, factor: int) -> FloatArray:
-    """Return the law of the sum of one noise and a multiple of another, both centred."""
-    spread = factor * (len(other) - 1) + 1
-    if len(law) * len(other) > _MAX_PRODUCTS:
-        stretched = np.zeros(spread)
-        stretched[::factor] = other
-        size = len(law) + spread - 1
-        padded = 2 ** (size - 1).bit_length()
-        product = np.fft.rfft(law, padded) * np.fft.rfft(stretched, padded)
-        return _cut_tails(np.maximum(np.fft.irfft(product, padded)[:size], 0.0))
-    total = np.zeros(len(law) + spread - 1)
-    if len(law) <= len(other):
-        for start, probability in enumerate(law):
-            total[start : start + spread : factor] += probability * other
-    else:
-        for start, probability in enumerate(other):
-            total[factor * start : factor * start + len(law)] += probability * law
-    return _cut_tails(total)
+def _sum_of(law: FloatArray, other: FloatArray) -> FloatArray:
+    """Return the law of the sum of two independent noises, both centred."""
+    if len(law) * len(other) <= _MAX_PRODUCTS:
+        return _cut_tails(np.convolve(law, other))
+    size = len(law) + len(other) - 1
+    padded = 2 ** (size - 1).bit_length()
+    product = np.fft.rfft(law, padded) * np.fft.rfft(other, padded)
+    return _cut_tails(np.maximum(np.fft.irfft(product, padded)[:size], 0.0))
 
 
 def _cut_tails(law: FloatArray) -> FloatArray:

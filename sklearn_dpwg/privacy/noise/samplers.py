@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections import OrderedDict
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,23 +27,6 @@ _MAX_CACHED = 64
 _MAX_LISTED = 2000.0
 
 
-class Sampler(Protocol):
-    """Adds noise of scale ``multiplier * sensitivity`` to floats, of a scale to whole numbers."""
-
-    def add_noise(
-        self, values: FloatArray, sensitivity: float, release: Release, n_rows: int = 1
-    ) -> FloatArray:
-        """Return the vector with noise of the release's scale on every coordinate.
-
-        With ``n_rows`` the vector is one row of a matrix that the release is about.
-        """
-
-    def add_integers(
-        self, values: NDArray[np.int64], scale: float, release: Release
-    ) -> NDArray[np.int64]:
-        """Return whole numbers with noise on the whole numbers, of a scale."""
-
-
 class SecureSampler:
     """Discrete noise on a fine grid, sampled exactly, from the operating system's entropy."""
 
@@ -55,7 +38,10 @@ class SecureSampler:
     def add_noise(
         self, values: FloatArray, sensitivity: float, release: Release, n_rows: int = 1
     ) -> FloatArray:
-        """Round the vector to a grid, and add discrete noise on that grid."""
+        """Round the vector to a grid, and add discrete noise on that grid.
+
+        With ``n_rows`` the vector is one row of a matrix that the release is about.
+        """
         is_sampled = release.sampling_rate < 1.0
         multiplier = release.noise_multiplier
         key = (release.mechanism, multiplier, sensitivity, values.size, is_sampled, n_rows)
@@ -214,6 +200,7 @@ def _measurement_on_integers(mechanism: str, scale: float, size: int) -> Any:
     return measurement
 
 
+Sampler = SecureSampler | SeededSampler
 Seed = int | np.integer | np.random.RandomState | np.random.Generator | np.random.SeedSequence
 
 

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
-from sklearn_dpwg.privacy.sensitivity import (
+from sklearn_dpwg.privacy.sensitivity import saddle_point_sensitivity
+from tests.helpers.saddle_bounds import (
+    bounds_of_all_groups,
     lemma3_sensitivity,
-    saddle_point_sensitivity,
+    solutions_of_the_inequality,
 )
-from tests.helpers.saddle_bounds import bounds_of_all_groups, solutions_of_the_inequality
 
 FACTS = {
     "group_sizes": [40, 100],
@@ -258,11 +259,6 @@ def test_huge_entropy_weights_are_those_of_fixed_group_weights(sizes, strength):
 
 
 # ---- small rules and errors
-
-
-def test_lemma_3_by_hand():
-    facts = {"lipschitz": 2.0, "loss_range": 3.0, "strong_convexity": 0.25, "entropy_weight": 4.0}
-    assert lemma3_sensitivity(group_sizes=[10, 5], **facts) == pytest.approx(0.6 * (8 + 3))
 
 
 def test_solver_slack_is_added():
