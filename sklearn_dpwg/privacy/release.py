@@ -248,6 +248,11 @@ class Relation(StrEnum):
         return self.name.lower().replace("_", "-")
 
     @property
+    def short_name(self) -> str:
+        """Its name as parameters take it."""
+        return self.name.lower().replace("_", "-")
+
+    @property
     def rank(self) -> int:
         """Its place in the order: larger than that of each relation that it follows from."""
         return list(Relation).index(self)
