@@ -88,15 +88,6 @@ def test_a_loss_below_zero_pays_for_the_unit_that_it_is_cut_to(steepness):
     assert moves(*sums) <= Fraction(stated.loss_range) ** 2
 
 
-def test_a_loss_without_hash_is_added_up():
-    class Mutable(Wager):
-        __hash__ = None
-
-    risks = make_risks(Mutable(), np.ones((4, 1)), np.ones(4), (2, 2), scaling=0.0)
-    losses, _ = risks.sums(np.array([0.5]), loss_clip=math.inf)
-    assert losses == pytest.approx([-21.0, -21.0])
-
-
 def test_cells_that_groups_are_made_of_are_paid_for():
     problem = Problem(BinaryLogLoss(), (30, 20), 2, 2.0, (0.5, 0.5), 0.5)
     cells = Cells((10, 20), ((0, 1), (1,)))

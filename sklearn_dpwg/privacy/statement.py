@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
 from typing import Any
@@ -73,42 +72,36 @@ _NOTHING = Section(
     "epsilon is infinite. The result was computed without noise and may reveal any record it was "
     "computed from; nothing whatever is promised.",
 )
+_OUTSIDE = (
+    "errors, warnings, logs, progress and scores on records, which are for whoever holds the "
+    "records; the time that the computation took; anything learned from the data before or around "
+    "it (preprocessing, choice of settings); and other results computed from the same records: "
+    "each of them spends a budget of its own."
+)
+_UNSEEDED = "the noise comes from the operating system's entropy and cannot be computed again."
+_SEEDED = (
+    "the noise was computed from a seed. The guarantee is void for anyone who knows or can guess "
+    "the seed, holds the estimator or its pickle, or sees another result drawn from the same seed; "
+    "and the noise is not proof against floating-point attacks."
+)
 
 
 def sections(guarantee: Stated) -> tuple[Section, ...]:
     """Return what a guarantee promises and does not promise, under headings."""
-    return tuple(_private(guarantee)) if guarantee.is_private else (_NOTHING,)
-
-
-def _private(guarantee: Stated) -> Iterator[Section]:
-    yield Section("Differential privacy", _headline(guarantee))
-    yield Section("Promise", _promise(guarantee))
-    yield Section("What an attacker gains", _attack(guarantee))
-    yield Section("Unit of privacy", _unit(guarantee))
-    if guarantee.groupings:
-        yield Section("Groups", _groups(guarantee))
-    yield Section(
-        "Public, that is unprotected",
-        "; ".join(_each_once(guarantee.public)) + "."
-        if guarantee.public
-        else "nothing was listed; whatever was not released with noise must be taken as public.",
-    )
-    yield Section(
-        "Outside the guarantee",
-        "errors, warnings, logs, progress and scores on records, which are for whoever holds the "
-        "records; the time that the computation took; anything learned from the data before or "
-        "around it (preprocessing, choice of settings); and other results computed from the same "
-        "records: each of them spends a budget of its own.",
-    )
-    if guarantee.outside:
-        yield Section("Not covered here", "; ".join(guarantee.outside) + ".")
-    yield Section("Randomness", _randomness(guarantee))
-    yield _check(guarantee)
-
-
-def _each_once(public: tuple[str, ...]) -> list[str]:
-    every = "; ".join(public)
-    return [one for one in public if not any(words in every for words in _SAID_BY.get(one, ()))]
+    if not guarantee.is_private:
+        return (_NOTHING,)
+    texts = {
+        "Differential privacy": _headline(guarantee),
+        "Promise": _promise(guarantee),
+        "What an attacker gains": _attack(guarantee),
+        "Unit of privacy": _unit(guarantee),
+        "Groups": _groups(guarantee),
+        "Public, that is unprotected": _public(guarantee.public),
+        "Outside the guarantee": _OUTSIDE,
+        "Not covered here": "; ".join(guarantee.outside) + "." * bool(guarantee.outside),
+        "Randomness": _SEEDED if guarantee.seeded else _UNSEEDED,
+    }
+    return (*(Section(*each) for each in texts.items() if each[1]), _check(guarantee))
 
 
 def _headline(guarantee: Stated) -> str:
@@ -116,6 +109,13 @@ def _headline(guarantee: Stated) -> str:
     if guarantee.requested_epsilon is not None:
         text += f" (epsilon = {rounded_up(guarantee.requested_epsilon, 6)} was asked for)"
     return f"{text}, neighbours: {guarantee.relation}."
+
+
+def _public(public: tuple[str, ...]) -> str:
+    every = "; ".join(public)
+    once = [one for one in public if not any(words in every for words in _SAID_BY.get(one, ()))]
+    nothing = "nothing was listed; whatever was not released with noise must be taken as public"
+    return f"{'; '.join(once) or nothing}."
 
 
 def _promise(guarantee: Stated) -> str:
@@ -183,6 +183,8 @@ def _unit(guarantee: Stated) -> str:
 
 
 def _groups(guarantee: Stated) -> str:
+    if not guarantee.groupings:
+        return ""
     several = ", by each of these" if len(guarantee.groupings) > 1 else ""
     of_group = guarantee.relation == Relation.REPLACE_ONE_WITHIN_GROUP
     same, other = ("group", "from another group") if of_group else ("value", "with another value")
@@ -190,16 +192,6 @@ def _groups(guarantee: Stated) -> str:
         f"{'; '.join(guarantee.groupings)}. A record counts as replaced by one of the same {same}"
         f"{several}; a replacement {other} is not covered."
     )
-
-
-def _randomness(guarantee: Stated) -> str:
-    if guarantee.seeded:
-        return (
-            "the noise was computed from a seed. The guarantee is void for anyone who knows or "
-            "can guess the seed, holds the estimator or its pickle, or sees another result drawn "
-            "from the same seed; and the noise is not proof against floating-point attacks."
-        )
-    return "the noise comes from the operating system's entropy and cannot be computed again."
 
 
 def _check(guarantee: Stated) -> Section:

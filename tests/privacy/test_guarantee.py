@@ -55,17 +55,6 @@ def test_tradeoff_by_duality():
     assert many.tradeoff(0.05) == pytest.approx(ndtr(ndtri(0.95) - 1.0), abs=0.01)
 
 
-def test_tradeoff_is_convex_and_decreasing(mixed):
-    alphas = np.linspace(0.0, 1.0, 101)
-    errors = mixed.tradeoff(alphas)
-    assert np.all(np.diff(errors) <= 0.0)
-    assert np.all(np.diff(errors, 2) >= -1e-12)
-    assert np.all(errors >= 0.0)
-    assert np.all(errors <= 1.0 - alphas + 1e-12)
-    total_variation = np.max(1.0 - alphas - errors)
-    assert total_variation == pytest.approx(float(mixed.profile(0.0)), rel=1e-3)
-
-
 def test_several_records_of_one_person(gaussian):
     three = gaussian.for_records(3)
     assert three.epsilon == pytest.approx(gdp_epsilon(1e-6, 3.0 * mu_of(gaussian)), rel=1e-12)

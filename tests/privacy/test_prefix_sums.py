@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_dpwg.exceptions import PlanExceededError
-from sklearn_dpwg.privacy import Budget, NoiseSource, calibrate
 from sklearn_dpwg.privacy.prefix_sums import (
     PREFIX_SUMS,
     BinaryTree,
@@ -20,7 +19,6 @@ from sklearn_dpwg.privacy.prefix_sums import (
 )
 from tests.helpers.prefix_factors import factors
 from tests.helpers.replay import Recorder, replayed, row_distance, silent
-from tests.helpers.sources import seeded
 
 NAMES = pytest.mark.parametrize("name", sorted(PREFIX_SUMS))
 # powers of two and their neighbours, and lengths that cross the blocks of the online convolution
@@ -96,27 +94,6 @@ def test_a_long_convolution_is_that_of_the_factors():
     expected = np.cumsum(vectors, axis=0) + decoder @ (mechanism.column_norm * noise)
     found = released(mechanism, stand_in(noise), vectors)
     np.testing.assert_allclose(found, expected, atol=1e-10)
-
-
-@NAMES
-@pytest.mark.parametrize("is_seeded", [True, False])
-def test_covariance_of_real_noise(name, is_seeded):
-    n_steps, n_copies = 7, 20_000 if is_seeded else 1500
-    mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=n_copies)
-    (release,) = calibrate([mechanism.release("sums")], Budget(1.0, 1e-6))
-    noise = seeded(5, [release]) if is_seeded else NoiseSource(releases=[release])
-    stream = mechanism.open(noise, release)
-    sums = np.array([stream.add(np.full(n_copies, step), 0.1) for step in range(n_steps)])
-    sums -= np.cumsum(np.arange(n_steps))[:, None]
-    decoder, encoder = factors(mechanism)
-    scale = release.noise_multiplier * 0.1 * np.linalg.norm(encoder, axis=0).max()
-    expected = decoder @ decoder.T
-    found = sums @ sums.T / n_copies / scale**2
-    # a covariance of n pairs has this standard deviation; six of them
-    diagonal = np.diag(expected)
-    slack = 6.0 * np.sqrt((np.outer(diagonal, diagonal) + expected**2) / n_copies)
-    assert (np.abs(found - expected) < slack).all()
-    assert len(noise.draws) == 1
 
 
 # --- sensitivity -------------------------------------------------------------------------------

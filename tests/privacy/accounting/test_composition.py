@@ -17,9 +17,7 @@ from sklearn_dpwg.privacy.accounting.calibration import (
     worst_epsilon,
 )
 from sklearn_dpwg.privacy.accounting.composition import (
-    Composition,
     composition_of_event,
-    dominating,
     event_of_composition,
     joint,
     joint_compositions,
@@ -87,17 +85,6 @@ def test_the_worst_of_each_result_costs_at_least_as_much(monkeypatch, most):
         epsilons = np.linspace(0.0, 2.0, 9)
         assert np.all(worst_deltas(totals, epsilons) >= worst_deltas(exact, epsilons) - 1e-9)
         assert worst_epsilon(totals, 1e-5) >= worst_epsilon(exact, 1e-5) * (1 - 1e-6)
-
-
-def test_the_most_of_every_release_by_hand():
-    one = Composition(0.5, ((1.0, 2), (4.0, 1)), ((0.1, 2.0, 3),))
-    other = Composition(0.2, ((1.0, 1), (3.0, 3)), ((0.2, 5.0, 1), (0.1, 2.0, 4)))
-    worse = dominating([one, other])
-    assert worse.mu == 0.5
-    assert worse.laplace == ((1.0, 2), (3.0, 3), (4.0, 1))
-    assert worse.sampled == ((0.1, 2.0, 4), (0.2, 5.0, 1))
-    assert dominating([one]) == one
-    assert dominating([]) == Composition()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from sklearn_dpwg.privacy import (
     Release,
     calibrate,
     epsilon_of,
-    joint_guarantee,
 )
 from sklearn_dpwg.privacy.accounting.calibration import delta_of
 from sklearn_dpwg.privacy.accounting.composition import (
@@ -141,18 +140,6 @@ def test_several_records_of_a_person():
                 first = np.multiply.outer(first, one)
                 second = np.multiply.outer(second, np.roll(one, shift))
             assert delta(first, second, epsilon) <= stated + 1e-5
-
-
-def test_with_a_fit_on_the_same_records():
-    """The sum is no more than one of the epsilons, and no less than either."""
-    fit = PrivacyGuarantee.from_releases(
-        calibrate([Release("gradient", "gaussian", 1.0, 1)], Budget(1.0, 1e-6)), 1e-6
-    )
-    audit = PrivacyGuarantee.from_releases([counts(1.0)], 1e-6, relation="replace-one")
-    together = joint_guarantee([fit, audit], 1e-6)
-    assert 1.9 < together.epsilon < 2.0
-    accountant = PLDAccountant(RELATION).compose(together.events[0])
-    assert accountant.get_epsilon(1e-6) == pytest.approx(together.epsilon, rel=1e-2)
 
 
 def test_scaling_and_counts():
