@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
-from enum import StrEnum
-from functools import cached_property
-from typing import TYPE_CHECKING, Literal, get_args
+from functools import cached_property, total_ordering
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
-from sklearn_dpwg._checks import open_unit, positive_finite, real_number, whole_number
+from sklearn_dpwg._checks import (
+    open_unit,
+    positive_finite,
+    real_number,
+    whole_number,
+)
 from sklearn_dpwg.exceptions import InputError, NoProtectionWarning, UnsupportedMechanismError, warn
 from sklearn_dpwg.privacy.gaussian import gdp_mu
 
@@ -210,12 +214,21 @@ def check_delta(delta: float, n_records: int) -> None:
         )
 
 
-class Relation(StrEnum):
+# What neighbours differ in by the name of the relation, the strongest relation first.
+_SENTENCES = {
+    "add-or-remove": "add or remove one record",
+    "replace-one": "replace any record, its group included",
+    "replace-one-within-group": "replace one record within its group",
+}
+
+
+@total_ordering
+class Relation:
     """Which data sets are neighbours; ``str`` of it is the sentence that guarantees state.
 
     Relations are in order, the strongest first: what holds under one holds under every later one,
     as a replacement within a group is a replacement, and a replacement is a removal and an
-    addition.
+    addition. So a relation is smaller than those that follow from it.
 
     Parameters
     ----------
@@ -227,35 +240,41 @@ class Relation(StrEnum):
     >>> from sklearn_dpwg.privacy import Relation
     >>> Relation("replace-one")
     'replace any record, its group included'
+    >>> Relation("replace-one") < Relation("replace-one-within-group")
+    True
     """
 
-    ADD_OR_REMOVE = "add or remove one record"
-    REPLACE_ONE = "replace any record, its group included"
-    REPLACE_ONE_WITHIN_GROUP = "replace one record within its group"
+    ADD_OR_REMOVE: ClassVar[Relation]
+    REPLACE_ONE: ClassVar[Relation]
+    REPLACE_ONE_WITHIN_GROUP: ClassVar[Relation]
 
-    @classmethod
-    def _missing_(cls, neighbours: object) -> Relation:
-        names = {relation.short_name: relation for relation in cls}
-        if neighbours not in names:
-            raise InputError(
-                f"neighbours must be one of {', '.join(map(repr, names))}, got {neighbours!r}."
-            )
-        return names[str(neighbours)]
+    def __init__(self, neighbours: str | Relation) -> None:
+        text = str(neighbours)
+        for rank, words in enumerate(_SENTENCES.items()):
+            if text in words:
+                self._rank, (self.short_name, self._sentence) = rank, words
+                return
+        raise InputError(
+            f"neighbours must be one of {', '.join(map(repr, _SENTENCES))}, got {neighbours!r}."
+        )
 
-    @property
-    def short_name(self) -> str:
-        """Its name as parameters take it."""
-        return self.name.lower().replace("_", "-")
-
-    @property
-    def short_name(self) -> str:
-        """Its name as parameters take it."""
-        return self.name.lower().replace("_", "-")
-
-    @property
-    def rank(self) -> int:
-        """Its place in the order: larger than that of each relation that it follows from."""
-        return list(Relation).index(self)
+    def __str__(self) -> str:
+        return self._sentence
 
     def __repr__(self) -> str:
-        return repr(self.value)
+        return repr(self._sentence)
+
+    def __eq__(self, other: object) -> bool:
+        other = other._sentence if isinstance(other, Relation) else other
+        return isinstance(other, str) and self._sentence == other
+
+    def __hash__(self) -> int:
+        return hash(self._sentence)
+
+    def __lt__(self, other: Relation) -> bool:
+        return self._rank < other._rank
+
+
+Relation.ADD_OR_REMOVE, Relation.REPLACE_ONE, Relation.REPLACE_ONE_WITHIN_GROUP = map(
+    Relation, _SENTENCES
+)
