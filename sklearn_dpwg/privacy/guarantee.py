@@ -324,7 +324,7 @@ class PrivacyGuarantee:
             If records are sampled, and it would have to be stated for two.
         """
         relation = Relation(relation)
-        if self.relation.rank > relation.rank:
+        if self.relation > relation:
             raise InputError(
                 f"a guarantee for the neighbours {self.relation.short_name!r} says nothing of the "
                 f"neighbours {relation.short_name!r}, which were asked for."
@@ -477,7 +477,7 @@ def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> Pri
             f"guarantees must protect equally many records of a person, got {len(units)} kinds: "
             f"{units!r}."
         )
-    relation = max((one.relation for one in guarantees), key=lambda one: one.rank)
+    relation = max(one.relation for one in guarantees)
     guarantees = [one.under(relation) for one in guarantees]
     public, outside, groupings = (
         tuple(dict.fromkeys(text for one in guarantees for text in getattr(one, name)))
