@@ -2,7 +2,6 @@
 
 Both sides of each comparison are measured in one run, turn by turn; a line gives the median of the
 repetitions, the quartiles, and the target. Memory is the peak of a fresh process.
-``exact_speed.py`` measures the exact solution beside logistic regression.
 
     python benchmarks/fit_speed.py              # everything; some minutes
     python benchmarks/fit_speed.py pass memory  # some of it
@@ -17,7 +16,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import exact_speed
 import numpy as np
 from common import ignore_warnings, quartiles, risks_of, run_tables, turn_by_turn
 from scipy.sparse import random as sparse_random
@@ -167,8 +165,8 @@ def peak_of_fit(name: str) -> None:
     """Print the peak of this process over the size of X, and in GiB; run in a fresh one."""
     n_rows, n_columns, precision, layout, is_sorted, _ = MEMORY[name]
     rng = np.random.default_rng(0)
-    told = {"solver": MGR(n_steps=5), "delta": 1e-8, "neighbours": "replace-one-within-group"}
-    model = DPWorstGroupClassifier(data_norm=float(n_columns), random_state=0, **told)
+    facts = {"solver": MGR(n_steps=5), "delta": 1e-8, "neighbours": "replace-one-within-group"}
+    model = DPWorstGroupClassifier(data_norm=float(n_columns), random_state=0, **facts)
 
     def draw(n: int):
         y, groups = rng.integers(0, 2, n), rng.integers(0, N_GROUPS, n)
@@ -204,8 +202,8 @@ def measure_memory() -> None:
     print("  X and what the fit adds, over X; y and groups are the caller's")
     for name, (*_, target) in MEMORY.items():
         command = [sys.executable, __file__, "--peak-of-fit", name]
-        found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-        over_x, gibibytes = json.loads(found.stdout)
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        over_x, gibibytes = json.loads(done.stdout)
         most = f"<= {target}" if target else "<= 24 GiB"
         holds = over_x <= target if target else gibibytes <= 24.0
         report(f"peak memory: {name}", most, over_x, f"({gibibytes:.2f} GiB in all)", holds=holds)
@@ -216,7 +214,6 @@ if __name__ == "__main__":
         peak_of_fit(sys.argv[2])
     else:
         print(f"{n_threads()} threads\n{'':<58}{'target':>12}{'median':>10}  quartiles")
-        parts = {"pass": measure_pass, "exact": exact_speed.main}
-        parts |= {"default": measure_default}
-        parts |= {"memory": measure_memory, "sparse": measure_sparse, "bends": measure_bends}
+        parts = {"pass": measure_pass, "default": measure_default, "memory": measure_memory}
+        parts |= {"sparse": measure_sparse, "bends": measure_bends}
         run_tables(parts)
