@@ -119,6 +119,7 @@ $(INSTALLED): pyproject.toml Makefile
 	@echo "setting up .demo; the first time takes about a minute"
 	@$(PYTHON) -m venv --clear .demo
 	@.demo/bin/python -m pip install -q --disable-pip-version-check --no-compile -e '.[examples]'
+	@.demo/bin/python -m pip uninstall -q -y setuptools pip  # nothing else goes into it
 	@touch $@
 
 .SECONDARY: $(COMPAT:%=.compat/%/.installed)  # or make would delete what only compat-% asks for
