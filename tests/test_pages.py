@@ -10,8 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn import config_context
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.metrics import group_table
+from tests.helpers.replay import silent
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -32,8 +36,9 @@ def test_the_first_lines_print_what_the_pages_show():
     assert shown(README) == shown(LANDING)
     code, expected = shown(README)
     printed = io.StringIO()
+    names: dict = {}
     with contextlib.redirect_stdout(printed), config_context():
-        exec(code, {})
+        exec(code, names)
     # noise differs from run to run, and may reorder groups that fare alike
     lines, expected_lines = (
         sorted(" ".join(line.split()) for line in text.splitlines())
@@ -47,6 +52,14 @@ def test_the_first_lines_print_what_the_pages_show():
         for found in (lines, expected_lines)
     )
     np.testing.assert_allclose(numbers, expected_numbers, rtol=0, atol=0.1)
+    X, y, race, encoder = (names[name] for name in ("X", "y", "race", "encoder"))
+    (claims,) = re.findall(r"at about (\S+), and the\nbest without privacy is (\S+)\.\n", README)
+    exact = clone(names["learner"]).set_params(epsilon=np.inf, solver="exact")
+    for learner, groups, claim in zip((names["learner"], exact), (None, race), claims, strict=True):
+        with config_context(enable_metadata_routing=True), silent():
+            model = make_pipeline(encoder, learner).fit(X, y, groups=groups)
+        losses = group_table(y, model.predict_proba(X)[:, 1], groups=race, metrics="log_loss")
+        assert losses["log_loss"].max() == pytest.approx(float(claim), abs=0.02)
 
 
 @pytest.mark.parametrize("page", sorted(path.stem for path in GUIDE.glob("*.md")))
