@@ -15,7 +15,6 @@ from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.metrics import group_table
-from tests.helpers.replay import silent
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -32,6 +31,7 @@ def shown(text: str) -> tuple[str, str]:
     return found[1], found[2]
 
 
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UngroupedWarning")
 def test_the_first_lines_print_what_the_pages_show():
     assert shown(README) == shown(LANDING)
     code, expected = shown(README)
@@ -56,7 +56,7 @@ def test_the_first_lines_print_what_the_pages_show():
     (claims,) = re.findall(r"at about (\S+), and the\nbest without privacy is (\S+)\.\n", README)
     exact = clone(names["learner"]).set_params(epsilon=np.inf, solver="exact")
     for learner, groups, claim in zip((names["learner"], exact), (None, race), claims, strict=True):
-        with config_context(enable_metadata_routing=True), silent():
+        with config_context(enable_metadata_routing=True):
             model = make_pipeline(encoder, learner).fit(X, y, groups=groups)
         losses = group_table(y, model.predict_proba(X)[:, 1], groups=race, metrics="log_loss")
         assert losses["log_loss"].max() == pytest.approx(float(claim), abs=0.02)
