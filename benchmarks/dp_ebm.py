@@ -56,7 +56,7 @@ def verdicts(frame: pd.DataFrame) -> str:
         row = {"method": f"{method} less {other}"}
         for epsilon in budgets:
             found = held_out.compare(frame, (method, epsilon), (other, epsilon))
-            row[f"ε = {epsilon:g}"] = held_out.said(found)
+            row[f"ε = {epsilon:g}"] = held_out.described(found)
         rows.append(row)
     return table(rows)
 
