@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from sklearn_dpwg._checks import FloatArray, whole_number, without_weights
-from sklearn_dpwg.data.frames import PlainlyStored, rows_in_memory
+from sklearn_dpwg.data.frames import PlainlyStored, in_memory
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.columns import (
     Category,
@@ -329,7 +329,7 @@ class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
 
     def _frame(self, X: Any, *, reset: bool) -> pd.DataFrame:
         """Return a table as pandas has it, of an array with positions as names."""
-        X = rows_in_memory(X)
+        (X,) = in_memory(X=X)
         if isinstance(X, pd.DataFrame):
             if reset:
                 validate_data(self, X, skip_check_array=True)
