@@ -8,6 +8,7 @@ task of the half that has two numbers or more among its columns, on the splits o
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,9 +49,9 @@ def bent_rows(task: Task, part: Part) -> np.ndarray:
     for column in schema.blocks.values():
         block = part.X[:, first : first + column._width] * scale
         first += column._width
-        if isinstance(column, shapes.Shaped):
+        if isinstance(column, shapes.Shaped) and isinstance(column.column, Number | Date):
             scaled = np.where(block[:, 1:].any(axis=1), np.nan, block[:, 0])
-            bent = column.column._filled(scaled, "", shapes.shape_of("ramps"))
+            bent = replace(column, shape=shapes.shape_of("ramps"))._filled(scaled, "")
             block = np.zeros((len(scaled), bent.values.shape[1]))
             np.put_along_axis(block, bent.places, bent.values, axis=1)
         found.append(block)

@@ -23,7 +23,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.sparse import issparse
 
-from sklearn_dpwg._checks import FloatArray, positive_finite
+from sklearn_dpwg._checks import positive_finite
 from sklearn_dpwg.data.frames import is_dask, named
 from sklearn_dpwg.data.records import Table
 from sklearn_dpwg.data.risks.risks import LocalEngine
@@ -191,12 +191,6 @@ class DaskEngine(LocalEngine):
                 )
         return [result.content for result in results]
 
-    def reduce(
-        self, handles: Sequence[Any], function: Callable[[Any], tuple[FloatArray, ...]]
-    ) -> tuple[FloatArray, ...]:
-        of_each = self.collect(handles, function)
-        return tuple(sum(arrays[1:], arrays[0]) for arrays in zip(*of_each, strict=True))
-
     def derive(
         self,
         handles: Sequence[Any],
@@ -291,7 +285,7 @@ def _table(place: int, X: Any, y: Any, groups: Any = None) -> Table:
 def _check_kind(name: str, value: Any) -> None:
     """Refuse what is no array or frame of dask of the right dimensions."""
     allowed = {"X": (2,), "y": (1,), "groups": (1, 2)}[name]
-    if not is_dask(value) or not (_is_array(value) or _is_frame(value)):
+    if not named(value, {"dask": ("Array", "DataFrame", "Series")}):
         raise InputTypeError(
             f"{name} must be a collection of dask where others are, an array or a frame, got "
             f"{type(value).__name__}: make one of it, for instance by dask.array.from_array."
@@ -301,17 +295,9 @@ def _check_kind(name: str, value: Any) -> None:
         raise InputError(f"{name} must have {words} dimensions, got {value.ndim}.")
 
 
-def _is_array(value: Any) -> bool:
-    return named(value, {"dask": ("Array",)}) is not None
-
-
-def _is_frame(value: Any) -> bool:
-    return named(value, {"dask": ("DataFrame", "Series")}) is not None
-
-
 def _parts(value: Any) -> list[Any]:
     """Return the partitions of a collection as delayed values."""
-    if _is_array(value):
+    if not hasattr(value, "divisions"):  # an array
         return list(_whole_rows(value).to_delayed().ravel())
     # dask's own optimisation puts files together, as many as the columns that are read are few
     return list(value.simplify().to_delayed(optimize_graph=False))
@@ -336,7 +322,7 @@ def map_rows(
     _check_kind("X", X)
     mapped = partial(_mapped, function=function, dtype=np.dtype(dtype), columns=columns)
     token = f"rows-{uuid4().hex}"  # dask would make a name of what the function holds
-    if _is_frame(X):
+    if hasattr(X, "divisions"):
         return X.map_partitions(mapped, meta=mapped(X._meta.iloc[:0]), token=token)
     shape: dict[str, Any] = {"drop_axis": 1}
     if columns is not None:

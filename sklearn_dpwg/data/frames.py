@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from sklearn_dpwg._checks import TRUTH, as_text
+from sklearn_dpwg._checks import text_key
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 
 # Data that is not in memory, told by its form, without an import of what it is made with.
@@ -20,10 +20,6 @@ from sklearn_dpwg.exceptions import InputError, InputTypeError
 FEW_TAKE = (
     "fit, predict and score of DPWorstGroupClassifier and DPWorstGroupRegressor take a source or "
     "collections of dask, all else takes arrays and frames"
-)
-BY_PARTITION = (
-    "what it does to a row needs no other, so fit it on any part and map its transform over "
-    "partitions, or transform each file and name the columns of these in a source"
 )
 
 # What is in memory and needs no other library to be read.
@@ -71,14 +67,14 @@ def is_elsewhere(*values: Any) -> bool:
 # The door: whatever library holds rows, targets or groups, they come in here.
 
 
-def in_memory(advice: str = FEW_TAKE, /, **values: Any) -> list[Any]:
+def in_memory(**values: Any) -> list[Any]:
     """Return values as NumPy, pandas or SciPy hold them; refuse what would be read into memory."""
     held = []
     for name, value in values.items():
         if not isinstance(value, OWN):
             if is_dask(value) or is_source(value) or lazy_table(value):
                 kind = lazy_table(value) or type(value).__name__
-                raise InputTypeError(f"{name} must be in memory here, got {kind}: {advice}.")
+                raise InputTypeError(f"{name} must be in memory here, got {kind}: {FEW_TAKE}.")
             value = as_pandas(value)
         held.append(value)
     return held
@@ -151,13 +147,13 @@ def _stored(value: Any) -> Any:
     return plain_list(held) if of_words or isinstance(held, rows) else plain(value)
 
 
-def same_rows(advice: str = FEW_TAKE, /, **values: Any) -> list[Any]:
+def same_rows(**values: Any) -> list[Any]:
     """Return values of the same records `in_memory`, or refuse those whose indexes differ.
 
     Rows are paired by their place, which an index that differs says is wrong. It is read, not
     shown.
     """
-    held = in_memory(advice, **values)
+    held = in_memory(**values)
     indexed = {
         name: each.index
         for (name, value), each in zip(values.items(), held, strict=True)
@@ -173,11 +169,6 @@ def same_rows(advice: str = FEW_TAKE, /, **values: Any) -> list[Any]:
                 f"record, and {name}.to_numpy() where those in one place are."
             )
     return held
-
-
-def rows_in_memory(X: Any) -> Any:
-    """Return rows `in_memory`, or say how each of others is transformed all the same."""
-    return in_memory(BY_PARTITION, X=X)[0]
 
 
 def named(value: Any, known: Mapping[str, tuple[str, ...]]) -> str | None:
@@ -216,8 +207,7 @@ def label_key(label: Any) -> Hashable:
         return tuple(map(label_key, label))
     if pd.api.types.is_scalar(label) and pd.isna(label):
         return None
-    text = as_text(label)
-    return TRUTH.get(text, text)
+    return text_key(label)
 
 
 def same_text(labels: Iterable[Any]) -> str | None:

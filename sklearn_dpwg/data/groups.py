@@ -331,27 +331,6 @@ def columns_of(groups: Any, group_by: GroupBy | None = None) -> list[Hashable]:
     return list(range(shape[1])) if len(shape) > 1 else [0]
 
 
-def check_cell_sizes(
-    group_sizes: Any,
-    size_labels: Sequence[Hashable] | None,
-    columns: Sequence[Hashable] | None,
-    group_labels: Sequence[Hashable] | None,
-) -> None:
-    """Refuse sizes that do not say of which cell of which columns each is, where groups overlap."""
-    if size_labels is None and not hasattr(group_sizes, "keys"):
-        raise InputError(
-            "group_sizes must name the cell of each size where groups overlap, as "
-            "groups.value_counts() does, or come with the labels of cells as group_labels of plan, "
-            "got a sequence."
-        )
-    pairs = [each for each in group_labels or () if isinstance(each, tuple) and len(each) == 2]
-    if columns is None and any(isinstance(column, str) for column, _ in pairs):
-        raise InputError(
-            f"group_sizes must name the columns of its cells, as the index of "
-            f"groups.value_counts() does, where group_labels name them, as {pairs[0]!r}."
-        )
-
-
 def by_column(cell_labels: Iterable[Hashable]) -> list[NDArray[np.object_]]:
     """Return the different values of each column of cells."""
     values = [each if isinstance(each, tuple) else (each,) for each in cell_labels]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.threads import MAX_TASKS, IndexArray, run_on_threads
+from sklearn_dpwg.data.threads import IndexArray, run_on_runs
 from sklearn_dpwg.exceptions import InputError
 
 # Numbers of a row of norm 1 are whole multiples of 2^-ROW_BITS, which single precision holds.
@@ -115,17 +113,14 @@ def _of_entries(rows: Any, factors: FloatArray) -> FloatArray:
 
 def _of_each_block(rows: Any, task: Callable[[slice], None]) -> None:
     """Do something to every block of rows, on all threads."""
-    n_entries = int(rows.nnz if isinstance(rows, csr_array) else rows.size)
-    n_records = rows.shape[0]
+    n_entries, n_records = rows.nnz if isinstance(rows, csr_array) else rows.size, rows.shape[0]
     n_rows = max(64, BLOCK_BYTES // max(8 * n_entries // max(n_records, 1), 8))
 
-    def of_share(first: int, last: int) -> None:
+    def of_run(first: int, last: int) -> None:
         for start in range(first, last, n_rows):
             task(slice(start, min(start + n_rows, last)))
 
-    n_tasks = max(1, min(MAX_TASKS, n_entries // ENTRIES_PER_GATHER))
-    cuts = np.linspace(0, n_records, n_tasks + 1).astype(int).tolist()
-    run_on_threads([partial(of_share, *pair) for pair in pairwise(cuts)])
+    run_on_runs(of_run, n_records, n_entries // ENTRIES_PER_GATHER)
 
 
 def canonical_rows(rows: Any) -> Any:

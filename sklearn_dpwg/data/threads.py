@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -63,6 +63,12 @@ def run_on_threads(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
             return task()
 
     return list(_pool(os.getpid(), number).map(run, tasks))
+
+
+def run_on_runs(task: Callable[[int, int], Result], n_rows: int, n_tasks: int) -> list[Result]:
+    """Run a task on each of at most `MAX_TASKS` even runs of rows, given the ends of the run."""
+    borders = np.linspace(0, n_rows, max(1, min(n_tasks, MAX_TASKS)) + 1).astype(int).tolist()
+    return run_on_threads([partial(task, *each) for each in pairwise(borders)])
 
 
 @contextmanager

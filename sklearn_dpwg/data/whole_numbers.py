@@ -9,7 +9,8 @@ sensitivities assume (docs/theory/sums.md).
 from __future__ import annotations
 
 import math
-from functools import lru_cache, partial, reduce
+from contextlib import nullcontext
+from functools import lru_cache, reduce
 from itertools import pairwise
 from typing import Any
 
@@ -19,13 +20,7 @@ from scipy.sparse import csr_array
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.rows import row_block
-from sklearn_dpwg.data.threads import (
-    MAX_TASKS,
-    IndexArray,
-    n_threads,
-    one_blas_thread,
-    run_on_threads,
-)
+from sklearn_dpwg.data.threads import IndexArray, n_threads, one_blas_thread, run_on_runs
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.losses.base import LossConstants, limited
 
@@ -101,18 +96,10 @@ def whole_sums(
                 add_split(slopes[:, groups], _products(some, few, cuts), SLOPE_SPLIT)
         return losses, slopes
 
-    n_tasks = n_records * (n_entries + ENTRIES_PER_LOSS) // ENTRIES_PER_TASK
-    n_tasks = min(n_tasks, n_threads(), MAX_TASKS) if n_tasks > 1 else 1
-    with np.errstate(all="ignore"):
-        if n_tasks == 1:
-            losses, slopes = sums_of_rows(0, n_records)
-        else:
-            borders = np.linspace(0, n_records, n_tasks + 1).astype(int).tolist()
-            with one_blas_thread():
-                of_tasks = run_on_threads(
-                    [partial(sums_of_rows, *each) for each in pairwise(borders)]
-                )
-            losses, slopes = (reduce(np.add, each) for each in zip(*of_tasks, strict=True))
+    n_tasks = min(n_records * (n_entries + ENTRIES_PER_LOSS) // ENTRIES_PER_TASK, n_threads())
+    with np.errstate(all="ignore"), one_blas_thread() if n_tasks > 1 else nullcontext():
+        of_tasks = run_on_runs(sums_of_rows, n_records, n_tasks)
+        losses, slopes = (reduce(np.add, each) for each in zip(*of_tasks, strict=True))
 
     def in_parts(sums: Any, unit: float, shape: tuple[int, ...]) -> FloatArray:
         of_levels = np.zeros((n_levels, 2, len(records.starts) - 1, *shape))
@@ -205,8 +192,7 @@ def _power_of_score(weights: FloatArray, intercepts: FloatArray) -> int:
 
 def _units(loss: Loss, power: int, loss_clip: float) -> tuple[float, float]:
     """Return the units of losses and slopes: those of public numbers alone."""
-    has_hash = type(loss).__hash__ is not None
-    constants = _constants(loss, power) if has_hash else loss.constants(4.0**power)
+    constants = _constants(loss, power)
     largest = max(abs(constants.infimum), abs(min(constants.supremum, loss_clip)))
     return unit_of(largest, LOSS_BITS), unit_of(constants.lipschitz, SLOPE_BITS)
 

@@ -123,7 +123,12 @@ class DatasetEntry:
         The target is class 0 or 1, or a number clipped to its bounds. It is NaN, or the place of a
         group -1, where a row has none.
         """
-        return self._features(frame), self._target(frame), self._groups(frame)
+        if self.target_bounds is not None:
+            target = np.clip(_numbers(frame[self.target]), *self.target_bounds)
+        else:
+            classes = np.array([*self.target_values.values(), np.nan])
+            target = classes[_codes(frame[self.target], self.target_values)]
+        return self._features(frame), target, self._groups(frame)
 
     def _features(self, frame: pd.DataFrame) -> FloatArray:
         encoded = np.zeros((len(frame), len(self.feature_names)))
@@ -140,13 +145,6 @@ class DatasetEntry:
             encoded[rows, first + codes[rows]] = 1.0
             first += len(schema)
         return encoded
-
-    def _target(self, frame: pd.DataFrame) -> FloatArray:
-        if self.target_bounds is not None:
-            low, high = self.target_bounds
-            return np.clip(_numbers(frame[self.target]), low, high)
-        classes: FloatArray = np.array([*self.target_values.values(), np.nan])
-        return classes[_codes(frame[self.target], self.target_values)]
 
     def _groups(self, frame: pd.DataFrame) -> npt.NDArray[np.intp]:
         known = np.ones(len(frame), dtype=bool)
@@ -173,14 +171,9 @@ def _entry_of(name: str, text: str) -> DatasetEntry:
     """Return an entry of its file, where columns of values are lists of "value = label"."""
     facts = tomllib.loads(text)
     for key in ("groups", "categories"):
-        pairs = {
-            column: [value.partition(" = ") for value in values]
-            for column, values in facts.get(key, {}).items()
-        }
-        facts[key] = {
-            column: {value: label or value for value, _, label in each}
-            for column, each in pairs.items()
-        }
+        for column, written in facts.setdefault(key, {}).items():
+            pairs = (each.partition(" = ") for each in written)
+            facts[key][column] = {value: label or value for value, _, label in pairs}
     values: dict[str, Any] = {
         key: tuple(one) if isinstance(one, list) else one for key, one in facts.items()
     }
@@ -302,12 +295,11 @@ def load_dataset(name: str, *, subset: str | None = None, as_frame: bool = False
         raise InputError(
             f"subset of {name!r} must be 'all' or one of {[*entry.files]}, got {subset!r}."
         )
-    pieces = []
-    for part in [*entry.files] if subset == "all" else [subset]:
-        data, target, codes = entry.encode(entry.read(entry.path(part)))
-        kept = (codes >= 0) & ~np.isnan(target)  # a row without a group or a target is left out
-        pieces.append((data[kept], target[kept], codes[kept]))
+    parts = [*entry.files] if subset == "all" else [subset]
+    pieces = [entry.encode(entry.read(entry.path(part))) for part in parts]
     data, target, codes = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
+    kept = (codes >= 0) & ~np.isnan(target)  # a row without a group or a target is left out
+    data, target, codes = data[kept], target[kept], codes[kept]
     bunch = Bunch(
         data=data,
         target=target,

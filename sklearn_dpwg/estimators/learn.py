@@ -254,10 +254,8 @@ class DPWorstGroupEstimator(PrivateEstimator):
         targets = self._targets(np.array([0, 1]), classes if self._is_classifier else None)
         overlaps = self.overlap != "cells"
         columns = encode.columns_of_sizes(group_sizes, self.group_by)
-        if overlaps:
-            grouping.check_cell_sizes(group_sizes, group_labels, columns, self.group_labels)
         known = (group_labels, None if overlaps else self.group_labels)
-        labels, given = grouping.labelled_sizes(group_sizes, *known, may_be_unnamed=True)
+        labels, given = grouping.labelled_sizes(group_sizes, *known, may_be_unnamed=not overlaps)
         sizes = [encode.group_size(size) for size in given]
         n_features = encode.positive_whole(n_features, "n_features")
         facts = Facts(targets, sizes, sum(sizes), n_features, labels)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
@@ -58,63 +58,17 @@ class Block:
     values: FloatArray  # of shape (n_records, k); the squares of a row add up to at most 1
 
 
-# A map of numbers in [-1, 1] to blocks of norm at most 1, in rows; NaN may become anything.
-Shape = Callable[[FloatArray], FloatArray]
-
-
-def line(u: FloatArray) -> FloatArray:
-    """Return each number as a block of its own."""
-    return u[:, None]
-
-
-class _Scaled:
-    """A column with one number in [-1, 1], and an indicator where values may be missing."""
-
-    missing: bool
-
-    @property
-    def _width(self) -> int:
-        return 1 + self.missing
-
-    @property
-    def _n_stored(self) -> int:
-        return self._width
-
-    def _names(self, name: str) -> tuple[str, ...]:
-        return (name, f"{name}=missing") if self.missing else (name,)
-
-    def _encode(self, values: pd.Series, name: str, shape: Shape = line) -> Block:
-        return self._filled(self._scaled(values, name), name, shape)
-
-    def _filled(self, scaled: FloatArray, name: str, shape: Shape) -> Block:
-        """Return the blocks of numbers; of a missing one the fill's, and an indicator."""
-        absent, block = np.isnan(scaled), shape(scaled)
-        if self.missing:
-            block = np.column_stack([block, np.zeros(len(block))])
-            filled = np.nan_to_num(shape(np.array([self._scaled_fill()]))[0], nan=0.0)
-            block[absent] = np.append(filled, math.sqrt(max(0.0, 1.0 - float(filled @ filled))))
-        else:
-            _check_none_missing(absent, name)
-        return Block(np.tile(np.arange(block.shape[1], dtype=np.intp), (len(block), 1)), block)
-
-    @abstractmethod
-    def _scaled(self, values: pd.Series, name: str) -> FloatArray:
-        """Return numbers in [-1, 1], NaN where one is missing."""
-
-    def _scaled_fill(self) -> float:
-        """Return what stands for a missing value, NaN for the middle of the scale."""
-        return math.nan
-
-
-class _Range(_Scaled):
+class _Range:
     """A number or a date between public bounds, to which it is clipped."""
 
+    missing: bool
     fill: Any
 
     def _scaled(self, values: pd.Series, name: str) -> FloatArray:
         return to_unit_interval(self._read(values, name), *self._ends())
 
     def _scaled_fill(self) -> float:
+        """Return what stands for a missing value, NaN for the middle of the scale."""
         if self.fill is None:
             return math.nan
         return float(to_unit_interval(np.array([self._public(self.fill)]), *self._ends())[0])
@@ -266,7 +220,7 @@ class Date(_Range):
         return str(np.datetime64(round(self._place(u)), unit))
 
 
-class _Steps(_Scaled):
+class _Steps:
     """Levels in a public order, as evenly spaced numbers from -1 to 1."""
 
     @abstractmethod
@@ -279,6 +233,9 @@ class _Steps(_Scaled):
         levels = self._all_levels()
         codes = known_places(values, levels, name)
         return np.where(codes < 0, np.nan, 2.0 * codes / (len(levels) - 1.0) - 1.0)
+
+    def _scaled_fill(self) -> float:
+        return math.nan
 
 
 @dataclass(frozen=True)
@@ -368,7 +325,7 @@ class Category:
         else:
             codes = known_places(values, levels, name)
         if not self.missing:
-            _check_none_missing(codes == MISSING, name)
+            check_none_missing(codes == MISSING, name)
         codes[codes == MISSING] = len(levels)
         return Block(codes[:, None], np.ones((len(codes), 1)))
 
@@ -377,7 +334,8 @@ class Category:
         return (*self.levels, "other") if added else self.levels
 
 
-# A kind of column: `_width` encoded columns, of which `_n_stored` of a row can differ from 0.
+# A kind of column; a `Category`, or a `Shaped` of another one, has `_width` encoded columns, of
+# which `_n_stored` of a row can differ from 0.
 Column = Number | Date | Ordered | Boolean | Category
 
 
@@ -411,7 +369,8 @@ def _check_levels(levels: object, name: str, *, least: int) -> None:
         raise InputError(f"levels of column {name!r} must differ as text, got {levels!r}.")
 
 
-def _check_none_missing(absent: NDArray[np.bool_], name: str) -> None:
+def check_none_missing(absent: NDArray[np.bool_], name: str) -> None:
+    """Refuse a column with a missing value that is not declared to have any."""
     if absent.any():
         raise InputError(
             f"column {name!r} must have no missing values unless it is declared with missing=True, "

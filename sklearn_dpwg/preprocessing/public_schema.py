@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
@@ -16,11 +17,13 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from sklearn_dpwg._checks import FloatArray, whole_number, without_weights
-from sklearn_dpwg.data.frames import PlainlyStored, rows_in_memory
+from sklearn_dpwg.data.frames import PlainlyStored, in_memory
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.columns import (
     Category,
     Column,
+    Date,
+    Number,
     check_column,
     feature_name,
     norm_bound,
@@ -50,17 +53,14 @@ class Schema:
         columns = {name: kind for name, kind in columns.items() if name not in self.passed}
         if not columns:
             raise InputError("columns must name at least one column to encode, got none.")
-        names: list[str] = []
         for name, column in columns.items():
             check_column(column, feature_name(name))
         # what columns become, by their names
-        self.blocks = shaped(columns, shapes)
-        for name, column in self.blocks.items():
-            names += column._names(feature_name(name))
+        self.blocks = {name: shaped(column, shapes) for name, column in columns.items()}
         self.products = products(columns, interactions)
-        for product in self.products:
-            names += product.names
-        names += map(feature_name, self.passed)
+        of_blocks = [block._names(feature_name(name)) for name, block in self.blocks.items()]
+        of_products = [product.names for product in self.products]
+        names = [*chain(*of_blocks, *of_products), *map(feature_name, self.passed)]
         twice = sorted(name for name, times in Counter(names).items() if times > 1)
         if twice:
             raise InputError(f"columns must give encoded columns names, {twice[0]!r} is twice.")
@@ -329,7 +329,7 @@ class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
 
     def _frame(self, X: Any, *, reset: bool) -> pd.DataFrame:
         """Return a table as pandas has it, of an array with positions as names."""
-        X = rows_in_memory(X)
+        (X,) = in_memory(X=X)
         if isinstance(X, pd.DataFrame):
             if reset:
                 validate_data(self, X, skip_check_array=True)
@@ -350,11 +350,11 @@ class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
 
 
 def _seen_of(name: str, columns: slice, column: Any, divisor: float) -> Seen:
-    is_number = isinstance(column, Shaped)
     kind: Any = column.column if isinstance(column, Shaped) else column
+    is_number = isinstance(kind, Number | Date)
     missing, values, rows = int(kind.missing), [], np.zeros((0, column._width))
     levels: tuple[Any, ...] = () if is_number else kind._all_levels()
-    if isinstance(column, Shaped):
+    if is_number:
         of_number = seen(name, columns, column.shape, kind._at, divisor)
         values, rows = [*of_number.values], np.pad(of_number.rows, ((0, 0), (0, missing)))
     cells = pd.Series([*levels, *[None] * missing], dtype=object)

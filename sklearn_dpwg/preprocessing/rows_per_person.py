@@ -98,7 +98,7 @@ def bound_rows_per_person(
     ((4, 2), 4, True)
     """
     k = whole_number(k, "k", least=1)
-    same_rows("all rows of a person must be seen together", X=X, y=y, groups=groups, person=person)
+    same_rows(X=X, y=y, groups=groups, person=person)
     if isinstance(person, str):
         held = as_pandas(X)
         if person not in list(getattr(held, "columns", ())):

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray, whole_number, without_weights
-from sklearn_dpwg.data.frames import PlainlyStored, rows_in_memory
+from sklearn_dpwg.data.frames import PlainlyStored, in_memory
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.preprocessing.columns import to_unit_interval
@@ -69,7 +69,7 @@ class ByBounds(PlainlyStored, TransformerMixin, BaseEstimator):
 
     def _bounded(self, X: Any, *, of_all: bool = True) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return finite rows and the bounds of their columns."""
-        rows = validate_data(self, rows_in_memory(X), dtype=np.float64)
+        rows = validate_data(self, *in_memory(X=X), dtype=np.float64)
         names = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
         return rows, *_column_bounds(self.bounds, names, of_all=of_all)
 
@@ -87,7 +87,7 @@ class ByBounds(PlainlyStored, TransformerMixin, BaseEstimator):
             Mapped rows.
         """
         check_is_fitted(self)
-        return self._scaled(validate_data(self, rows_in_memory(X), dtype=np.float64, reset=False))
+        return self._scaled(validate_data(self, *in_memory(X=X), dtype=np.float64, reset=False))
 
     @abstractmethod
     def _scaled(self, X: FloatArray) -> FloatArray: ...
@@ -309,15 +309,7 @@ class DPStandardScaler(OneToOneFeatureMixin, ByBounds):
                 sensitivity = _sensitivity(n_columns, step)
                 sums = noise.gaussian(sums, sensitivity=sensitivity, release=release)
                 noise_std = release.noise_multiplier * sensitivity / n_records
-            self._learn(sums, n_records, noise_std, low, high)
-        self.privacy_, self._fit_key = guarantee, key
-        return self
-
-    def _learn(
-        self, sums: FloatArray, n_records: int, noise_std: float, low: FloatArray, high: FloatArray
-    ) -> None:
-        """Set what follows from the sums, and from public facts."""
-        n_columns = len(low)
+        # what is kept follows from the sums, and from public facts
         mean = np.clip(sums[:n_columns] / n_records, -1.0, 1.0)
         square = np.clip(sums[n_columns:] / (n_records * SQUARE_WEIGHT), 0.0, 1.0)
         # below this a variance cannot be told from the noise on it, and dividing would blow it up
@@ -329,6 +321,8 @@ class DPStandardScaler(OneToOneFeatureMixin, ByBounds):
         self.mean_ = low + (mean + 1.0) * half
         self.scale_ = deviation * half
         self.row_norm_ = float(np.linalg.norm((1.0 + np.abs(mean)) / deviation))
+        self.privacy_, self._fit_key = guarantee, key
+        return self
 
     def planned_guarantee(self) -> PrivacyGuarantee:
         """Return what a fit will cost.

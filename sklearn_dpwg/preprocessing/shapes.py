@@ -29,9 +29,8 @@ from sklearn_dpwg.preprocessing.columns import (
     Date,
     Number,
     Ordered,
-    Shape,
+    check_none_missing,
     feature_name,
-    line,
     norm_bound,
     to_unit_interval,
 )
@@ -55,16 +54,17 @@ class Ramps:
     def __call__(self, u: FloatArray) -> FloatArray:
         """Return the block of each number, in rows."""
         if self.width == 1:
-            return line(u)
+            return u[:, None]
         half = self.width / 2
         rise = np.clip(u[:, None] * half + (half - np.arange(self.width)), 0.0, 1.0)
         return np.asarray((2.0 * rise - 1.0) / math.sqrt(self.width))
 
     def names(self, name: str, at: Callable[[float], str]) -> tuple[str, ...]:
         """Return a name a ramp: the ends of its piece as `at` writes them, or else its place."""
+        if self.width == 1:
+            return (name,)
         ends = [at(u) for u in np.linspace(-1.0, 1.0, self.width + 1).tolist()]
-        pieces = [f"{first}..{last}" for first, last in pairwise(ends)]
-        return (name,) if self.width == 1 else named(name, pieces)
+        return named(name, [f"{first}..{last}" for first, last in pairwise(ends)])
 
 
 def named(name: str, ends: Sequence[str]) -> tuple[str, ...]:
@@ -145,7 +145,7 @@ _POINTS = 65
 
 
 def seen(
-    name: str, columns: slice, shape: Shape, at: Callable[[float], str], divisor: float
+    name: str, columns: slice, shape: Ramps | Hats, at: Callable[[float], str], divisor: float
 ) -> Seen:
     """Return what is shown of a number that is never missing."""
     u = np.linspace(-1.0, 1.0, _POINTS)
@@ -161,9 +161,9 @@ def shape_of(kind: Any, parameter: str = "shapes") -> Ramps:
 
 @dataclass(frozen=True)
 class Shaped:
-    """A number or a date with a shape: its block in place of the one number."""
+    """A column of numbers in [-1, 1] as blocks, and an indicator where values may be missing."""
 
-    column: Number | Date
+    column: Number | Date | Ordered | Boolean
     shape: Ramps | Hats
 
     @property
@@ -176,20 +176,33 @@ class Shaped:
 
     def _names(self, name: str) -> tuple[str, ...]:
         last = (f"{name}=missing",) if self.column.missing else ()
-        return (*self.shape.names(name, self.column._at), *last)
+        return (*self.shape.names(name, getattr(self.column, "_at", str)), *last)
 
     def _encode(self, values: pd.Series, name: str) -> Block:
-        return self.column._encode(values, name, self.shape)
+        return self._filled(self.column._scaled(values, name), name)
+
+    def _filled(self, scaled: FloatArray, name: str) -> Block:
+        """Return the blocks of numbers; of a missing one the fill's, and an indicator."""
+        absent, block = np.isnan(scaled), self.shape(scaled)
+        if self.column.missing:
+            filled = self.shape(np.array([self.column._scaled_fill()]))[0]
+            filled = np.nan_to_num(filled, nan=0.0)
+            block = np.column_stack([block, np.zeros(len(block))])
+            block[absent] = np.append(filled, math.sqrt(max(0.0, 1.0 - float(filled @ filled))))
+        else:
+            check_none_missing(absent, name)
+        return Block(np.tile(np.arange(block.shape[1], dtype=np.intp), (len(block), 1)), block)
 
 
-def shaped(columns: Mapping[Any, Column], kind: str) -> dict[Any, Any]:
-    """Return columns in which numbers and dates bend, but for those that say otherwise."""
-    bent: dict[Any, Any] = dict(columns)
-    for name, column in columns.items():
-        if isinstance(column, Number | Date):
-            own = shape_of(kind) if column.shape is None else shape_of(column.shape, "shape")
-            bent[name] = Shaped(column, own)
-    return bent
+def shaped(column: Column, kind: str) -> Shaped | Category:
+    """Return a column as what is encoded: numbers and dates bend, but for those that do not."""
+    if isinstance(column, Category):
+        return column
+    if isinstance(column, Ordered | Boolean):
+        return Shaped(column, LINE)
+    return Shaped(
+        column, shape_of(kind) if column.shape is None else shape_of(column.shape, "shape")
+    )
 
 
 # What columns by themselves keep of a row's squared norm beside pairs.

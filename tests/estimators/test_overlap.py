@@ -105,11 +105,11 @@ def test_plan_takes_cells_where_labels_of_groups_are_stated(overlap):
 @pytest.mark.parametrize(
     ("sizes", "stated", "message"),
     [
-        ([300, 300], ATTRIBUTES, "^group_sizes must name the cell of each size where groups overl"),
+        ([300, 300], ATTRIBUTES, "^group_labels must be given"),
         (
             dict.fromkeys(product("yn", "yn"), 9),
             list(product(["a", "b"], "yn")),
-            "^group_sizes must name the columns of its cells, as the index of groups.value_counts",
+            "^groups must hold labels of group_labels",
         ),
     ],
 )

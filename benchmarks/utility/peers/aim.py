@@ -80,8 +80,8 @@ def _block(column: Any) -> Block:
         return Block(column._width, None)
     if isinstance(column, Boolean | Ordered):
         n_levels = 2 if isinstance(column, Boolean) else len(column.levels)
-        return Block(column._width, np.linspace(-1.0, 1.0, n_levels))
-    return Block(column._width, CENTRES)
+        return Block(1 + column.missing, np.linspace(-1.0, 1.0, n_levels))
+    return Block(1 + column.missing, CENTRES)
 
 
 def synthetic(task: Task, epsilon: float, seed: int) -> Part:

@@ -89,10 +89,6 @@ class RecordBlock:
         # records of each group in front of the block
         self.first_ranks = (0,) * len(self.group_sizes) if first_ranks is None else first_ranks
 
-    def __repr__(self) -> str:
-        """Return the class alone: a log must hold no record."""
-        return f"{type(self).__name__}()"
-
     sums = whole_sums
 
     def sampled_sums(
@@ -205,15 +201,19 @@ class RecordBlock:
         self, weights: FloatArray, intercepts: FloatArray, segments: Iterable[Segment]
     ) -> Iterator[tuple[int, slice, FloatArray]]:
         """Yield (group, rows, scores) for blocks of segments, which fit the cache."""
+        for group, start, stop in segments:
+            for block in self._blocks(start, stop):
+                scores = self._rows(block) @ weights.T + intercepts
+                yield group, block, scores[:, 0] if self.loss.n_outputs == 1 else scores
+
+    def _blocks(self, start: int, stop: int) -> Iterator[slice]:
+        """Yield the rows in blocks that fit the cache."""
         n_features = self.n_features
         n_rows = max(_rows_in_cache(n_features), n_features if n_features < 512 else 2048)
         if isinstance(self.records.rows, csr_array):
             n_rows = SPARSE_BLOCK_ROWS
-        for group, start, stop in segments:
-            for first in range(start, stop, n_rows):
-                block = slice(first, min(first + n_rows, stop))
-                scores = self._rows(block) @ weights.T + intercepts
-                yield group, block, scores[:, 0] if self.loss.n_outputs == 1 else scores
+        for first in range(start, stop, n_rows):
+            yield slice(first, min(first + n_rows, stop))
 
     def moment_sums(
         self,
@@ -304,11 +304,8 @@ class RecordBlock:
     def _squared_distances(self, center: FloatArray, whitening: FloatArray | None) -> FloatArray:
         """Return no less than the squared distance of each row from a centre, of both times a P."""
         of_center = times(center, whitening)
-        squares, n_rows = np.empty(self.records.rows.shape[0]), _rows_in_cache(self.n_features)
-        if isinstance(self.records.rows, csr_array):
-            n_rows = SPARSE_BLOCK_ROWS
-        for first in range(0, len(squares), n_rows):
-            block = slice(first, min(first + n_rows, len(squares)))
+        squares = np.empty(self.records.rows.shape[0])
+        for block in self._blocks(0, len(squares)):
             rows = self._rows(block)
             if whitening is not None and whitening.ndim == 2:
                 # products of whole numbers: each row's are its own

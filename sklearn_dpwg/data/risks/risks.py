@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import reduce
@@ -34,16 +34,13 @@ class LocalEngine:
     object is raised by `collect` or `reduce` at the latest.
     """
 
-    def collect(self, handles: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
+    def collect(self, handles: Sequence[Any], function: Callable[[Any], Any]) -> Iterable[Any]:
         """Return what a function makes of every object."""
-        return [function(handle) for handle in handles]
+        return map(function, handles)
 
     def reduce(self, handles: Sequence[Any], function: Callable[[Any], Sums]) -> Sums:
         """Add up arrays of every object in any order, which must round none of the sums."""
-        totals = function(handles[0])
-        for handle in handles[1:]:
-            totals = tuple(a + b for a, b in zip(totals, function(handle), strict=True))
-        return totals
+        return _added(self.collect(handles, function))
 
     def derive(
         self,
@@ -60,6 +57,11 @@ class LocalEngine:
 
     def release(self, handles: Sequence[Any]) -> None:
         """Forget objects that nobody asks for again; here whoever else holds them may."""
+
+
+def _added(of_blocks: Iterable[Sums]) -> Sums:
+    """Return the sums of all blocks, added in their order."""
+    return reduce(lambda *both: tuple(a + b for a, b in zip(*both, strict=True)), of_blocks)
 
 
 class RiskFunctions(Protocol):
@@ -196,7 +198,7 @@ class Risks:
         A rough one is off by what single precision loses of it, and takes half the time.
         """
         of_records = self._record_weights(group_weights)
-        (hessian,) = self._added("curvature", *self.split_weights(weights), of_records, rough)
+        (hessian,) = self._in_order("curvature", *self.split_weights(weights), of_records, rough)
         if self.center is not None:  # it is that of rows with the same constant
             change = np.eye(self.n_columns)
             change[-1, :-1] = -self.center / self.intercept_scaling
@@ -214,7 +216,7 @@ class Risks:
         ``λ_i tr(H⁻¹ V_i)/n_i``, V_i the covariance of its gradients (Takeuchi 1976, by group);
         where groups overlap, each cell of a group adds what its own records weigh.
         """
-        *sums, moved = self._added("gradient_spread", *self.split_weights(weights), root)
+        *sums, moved = self._in_order("gradient_spread", *self.split_weights(weights), root)
         shares = self._record_weights(group_weights)
         of_gradients = self._spread((moved**2).sum(axis=1), sums[2])
         return (
@@ -225,7 +227,7 @@ class Risks:
 
     def variances_of_change(self, weights: FloatArray, others: FloatArray) -> FloatArray:
         """Return the variance by sampling of what each group's risk changes between weights."""
-        sums, squares = self._added(
+        sums, squares = self._in_order(
             "changes", self.split_weights(weights), self.split_weights(others)
         )
         return self._of_groups(self._spread(sums**2, squares)) / self._divisors**2
@@ -323,9 +325,7 @@ class Risks:
         """
         engine = self.engine
         derived = self._derived("part", selection)
-        sizes = np.array(engine.collect(derived.handles, attrgetter("group_sizes"))).reshape(
-            -1, self.n_groups
-        )
+        sizes = np.array([*engine.collect(derived.handles, attrgetter("group_sizes"))])
         if len(sizes) > 1:
             in_front = np.cumsum(sizes, axis=0) - sizes
             arguments = [(tuple(ranks),) for ranks in in_front.tolist()]
@@ -390,11 +390,10 @@ class Risks:
         self.n_passes += 1
         return self.engine.reduce(self.handles, methodcaller(method, *arguments, **options))
 
-    def _added(self, method: str, *arguments: Any) -> Sums:
+    def _in_order(self, method: str, *arguments: Any) -> Sums:
         """Return sums that are not released, added in the order of the blocks, in one pass."""
         self.n_passes += 1
-        of_blocks = self.engine.collect(self.handles, methodcaller(method, *arguments))
-        return tuple(reduce(np.add, each) for each in zip(*of_blocks, strict=True))
+        return _added(self.engine.collect(self.handles, methodcaller(method, *arguments)))
 
     def _gradients(self, slope_sums: FloatArray) -> FloatArray:
         """Return the gradients of which blocks have the slopes times rows, and the slopes."""

@@ -89,6 +89,7 @@ class ParquetSource(NoArray):
         if target in self.features:
             raise InputError(f"features must not hold the target, got {target!r}.")
         self._fragments = _fragments(data)
+        self._labels = [*dict.fromkeys([*of_target, *self._groups])]
         self._schema = _schema(self._fragments, self.features, of_target, self._groups)
 
     def __repr__(self) -> str:
@@ -118,15 +119,19 @@ class ParquetSource(NoArray):
                 runs[-1][1].append(group.id)
                 n_in_run += group.num_rows
         return [
-            ParquetPartition(
-                fragment.subset(row_group_ids=ids),
-                self._schema,
-                self.features,
-                self.target,
-                self._groups,
-            )
+            ParquetPartition(fragment.subset(row_group_ids=ids), self)
             for fragment, ids in runs or [(self._fragments[0][0], [])]
         ]
+
+    def _table(self, fragment: Any, names: Sequence[str], *, has_rows: bool) -> Table:
+        """Return columns of a fragment, without its rows where they are not asked for."""
+        table = fragment.to_table(schema=self._schema, columns=names)
+        of_rows = table if has_rows else self._schema.empty_table()
+        return Table(
+            as_pandas(of_rows.select(self.features)),
+            None if self.target is None else np.asarray(as_pandas(table.column(self.target))),
+            as_pandas(table.select(self._groups)) if self._groups else None,
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -134,28 +139,15 @@ class ParquetPartition:
     """Records of some row groups of a file."""
 
     fragment: Any  # the row groups, as pyarrow knows them
-    schema: Any  # types that columns are read in
-    features: list[str]
-    target: str | None
-    groups: list[str]
+    source: ParquetSource
 
     def read(self) -> Table:
         """Return the records."""
-        return self._table(self.schema.names, has_rows=True)
+        return self.source._table(self.fragment, self.source._schema.names, has_rows=True)
 
     def read_labels(self) -> Table:
         """Return the records without their rows."""
-        target = [] if self.target is None else [self.target]
-        return self._table([*dict.fromkeys([*target, *self.groups])], has_rows=False)
-
-    def _table(self, names: list[str], *, has_rows: bool) -> Table:
-        table = self.fragment.to_table(schema=self.schema, columns=names)
-        of_rows = table if has_rows else self.schema.empty_table()
-        return Table(
-            as_pandas(of_rows.select(self.features)),
-            None if self.target is None else np.asarray(as_pandas(table.column(self.target))),
-            as_pandas(table.select(self.groups)) if self.groups else None,
-        )
+        return self.source._table(self.fragment, self.source._labels, has_rows=False)
 
 
 def _names(names: Any, parameter: str) -> list[str]:
