@@ -67,7 +67,6 @@ class AGS(descent.Descent):
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule, n_groups = plan.schedule, plan.problem.n_groups
-        assert isinstance(schedule, AGSSchedule)
         space = Space.of(plan, None, data, noise, start)
         weights, ball = space.weights, descent.Momentum(schedule, plan.problem.n_weights)
         mean, taken = np.zeros(n_groups), np.zeros(n_groups)

@@ -236,7 +236,6 @@ def from_pass(
     group by at most b; where groups overlap, by what `influence` and `Problem.loss_moves` say.
     """
     schedule, problem = plan.schedule, plan.problem
-    assert isinstance(schedule, DescentSchedule)
     sizes = np.asarray(problem.group_sizes, dtype=float)
     # the last releases are those of the steps: gradients, and risks of several groups
     of_gradient, *of_risks = plan.releases[-min(len(sizes), 2) :]
@@ -278,7 +277,6 @@ def from_one_group(
     gradient is returned with the standard deviation of its noise.
     """
     schedule = plan.schedule
-    assert isinstance(schedule, DescentSchedule)
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
     of_gradient, *of_risks = plan.releases[-min(len(sizes), 2) :]
     losses, gradients = data.sums(weights, loss_clip=schedule.loss_clip)

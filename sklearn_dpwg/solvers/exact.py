@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
-from sklearn_dpwg._checks import FloatArray, Rules, one_of, positive
+from sklearn_dpwg._checks import FloatArray, Rules, positive
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.data.threads import one_blas_thread
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum import worst_group_optimum
-from sklearn_dpwg.optimum.saddle_point import minimise_quadratic_on_ball, solve_saddle_point
+from sklearn_dpwg.optimum.saddle_point import minimise_quadratic_on_ball
 from sklearn_dpwg.optimum.worst_group import SINGLE, WIDE
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.plan import Plan
@@ -28,8 +28,6 @@ class ExactSchedule:
     """Public numbers of the exact solver."""
 
     tolerance: float  # certified duality gap at which it stops, in units of the loss
-    mu_weights: float = 0.0  # regularisation of the two players; 0 where there is none
-    mu_groups: float = 0.0
 
     def __str__(self) -> str:
         """Return a line for people."""
@@ -46,15 +44,6 @@ class Exact(Solver):
     ----------
     tolerance : float, default=1e-6
         Duality gap to certify, in units of the loss.
-    schedule : {"planned", "paper"}, default="planned"
-        "paper" is the remark after Lemma 4 of Zhou and Bassily: the saddle point of the regularised
-        problem, whose strengths depend on the numbers of records and groups, and for which it
-        states a population excess of order √(p/K) up to logarithms. For smooth losses.
-        The default is the optimum itself.
-
-    References
-    ----------
-    Zhou and Bassily (2024), the remark after Lemma 4.
 
     Examples
     --------
@@ -64,19 +53,15 @@ class Exact(Solver):
     """
 
     tolerance: float = 1e-6
-    _: KW_ONLY
-    schedule: Literal["planned", "paper"] = "planned"
 
     name: ClassVar[str] = "exact"
     uses_start: ClassVar[bool] = False
     knows_overlap: ClassVar[bool] = True
-    rules: ClassVar[Rules] = Rules(
-        "Exact", tolerance=positive(), schedule=one_of("planned", "paper")
-    )
+    rules: ClassVar[Rules] = Rules("Exact", tolerance=positive())
 
     @property
     def room(self) -> float:
-        return 500.0 if self.schedule == "planned" else super().room
+        return 500.0
 
     def _check_budget(self, budget: Budget) -> None:
         if budget.epsilon != math.inf:
@@ -86,51 +71,13 @@ class Exact(Solver):
             )
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
-        strengths, bound = (0.0, 0.0), self.tolerance
-        if self.schedule == "paper":
-            if not problem.loss.smooth:
-                raise InputError(
-                    f"schedule='paper' of Exact needs a smooth loss, got {problem.loss!r}."
-                )
-            strengths = remark_strengths(problem)
-            # what the regularisers of the saddle point can cost the largest risk
-            bound += strengths[0] * problem.radius**2 / 2.0
-            if problem.n_groups > 1:
-                bound += strengths[1] * math.log(problem.n_groups)
-        schedule, bounds = ExactSchedule(self.tolerance, *strengths), (bound,) * problem.n_groups
-        return Plan(self.name, problem, budget, (), schedule, bounds)
+        bounds = (self.tolerance,) * problem.n_groups
+        return Plan(self.name, problem, budget, (), ExactSchedule(self.tolerance), bounds)
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
-        # where Newton's method starts has no influence on what it finds
-        schedule, problem = plan.schedule, plan.problem
-        assert isinstance(schedule, ExactSchedule)
-        if schedule.mu_weights > 0.0:
-            point = solve_saddle_point(
-                data,
-                radius=problem.radius,
-                prior=np.full(problem.n_groups, 1.0 / problem.n_groups),
-                mu_weights=schedule.mu_weights,
-                mu_groups=schedule.mu_groups,
-                tolerance=schedule.tolerance,
-                lipschitz=problem.lipschitz,
-                smoothness=problem.smoothness,
-            )
-        else:
-            point = worst_group_optimum(data, radius=problem.radius, tolerance=schedule.tolerance)
+        tolerance = plan.schedule.tolerance
+        point = worst_group_optimum(data, radius=plan.problem.radius, tolerance=tolerance)
         return Solution(point.weights, point.group_weights, point.n_newton_steps)
-
-
-def remark_strengths(problem: Problem) -> tuple[float, float]:
-    """Return μ_w and μ_λ of the remark after Lemma 4 of Zhou and Bassily.
-
-    They are ``(D/M) √(p/K) √(log n log K)`` and ``D √(p log n log K / (K log p))``, with n the
-    smallest group, K = p n, D = max(L, B), M = 2R; logarithms that vanish are those of 2.
-    """
-    n, p = min(problem.group_sizes), problem.n_groups
-    scale = max(problem.lipschitz, problem.loss_range)
-    logs = math.log(max(n, 2)) * math.log(max(p * n, 2))
-    mu_weights = scale / problem.diameter * math.sqrt(logs / n)
-    return mu_weights, scale * math.sqrt(logs / (n * math.log(p))) if p > 1 else math.inf
 
 
 # For people like the records: between the average and the worst group.

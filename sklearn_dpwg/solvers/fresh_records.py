@@ -274,7 +274,6 @@ class StreamGame(Game):
     _n_played = 0
 
     def __init__(self, plan: Plan, noise: NoiseSource, start: Solution | None) -> None:
-        assert isinstance(plan.schedule, StreamSchedule)
         self._problem, self._schedule, self._noise = plan.problem, plan.schedule, noise
         self._first = np.zeros(plan.problem.n_weights)
         self._prior = np.asarray(plan.schedule.problem.prior)

@@ -86,7 +86,6 @@ class GDA(descent.Descent):
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule = plan.schedule
-        assert isinstance(schedule, GDASchedule)
         space = Space.of(plan, None, data, noise, start)
         weights, ball = space.weights, descent.Momentum(schedule, plan.problem.n_weights)
         prior = np.asarray(schedule.prior)

@@ -111,7 +111,6 @@ class MGR(descent.Descent):
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule, problem = plan.schedule, plan.problem
-        assert isinstance(schedule, MGRSchedule)
         space = Space.of(plan, schedule.centring, data, noise, start)
         data = space.view(data)
         weights, ball = space.weights, descent.Momentum(schedule, problem.n_weights)

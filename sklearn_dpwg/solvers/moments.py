@@ -174,7 +174,6 @@ class Moments(Solver):
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule, problem = plan.schedule, plan.problem
-        assert isinstance(schedule, MomentsSchedule)
         sizes = np.asarray(problem.group_sizes, dtype=float)
         n_columns = problem.n_columns + 1
         weights, group_weights = np.zeros(problem.n_weights), np.asarray(problem.prior)
@@ -338,7 +337,6 @@ def release_moments(
     is public and left out.
     """
     schedule = plan.schedule
-    assert isinstance(schedule, MomentsSchedule)
     constant = schedule.constant
     sums = data.residual_moments(center, clip=clip, constant=constant, length=schedule.length)
     rows, columns = triangle(sums.shape[1], has_constant=constant > 0.0)

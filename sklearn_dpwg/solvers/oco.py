@@ -130,7 +130,6 @@ class OCO(StreamSolver):
         return schedule, releases, bounds
 
     def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> OCOGame:
-        assert isinstance(plan.schedule, OCOSchedule)
         kind = {"weighted": OCOGame, "sampled": SampledGame}[plan.schedule.play]
         if plan.problem.hidden is not None:
             kind = PlacesGame

@@ -187,7 +187,6 @@ class PhaseGame(Game):
     """Releases weights phase by phase, the group weights of each from the risks released."""
 
     def __init__(self, plan: Plan, noise: NoiseSource, start: Solution | None) -> None:
-        assert isinstance(plan.schedule, rounds.PhaseSchedule)
         self._plan, self.schedule, self._noise = plan, plan.schedule, noise
         self._start, self._space = start, Space.of(plan, None, None, noise, start)
         self._weights = self._space.weights

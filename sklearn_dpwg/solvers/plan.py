@@ -68,7 +68,7 @@ class Plan:
     problem: Problem
     budget: Budget
     releases: tuple[Release, ...]
-    schedule: object
+    schedule: Any
     predicted_excess_if_worst: Sequence[float] | FloatArray
     n_steps: int = 0
     early_stop: bool = False
