@@ -126,19 +126,14 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: AGS) -> Plan:
 def paper_plan(problem: Problem, budget: Budget, solver: AGS) -> Plan:
     """Plan with the paper's formulas and constants of 1 (docs/theory/ags.md, section 5)."""
     n, p = min(problem.group_sizes), problem.n_groups
-    lipschitz, loss_range, diameter = problem.lipschitz, problem.loss_range, problem.diameter
-    log_delta = math.log(1.0 / budget.delta)
-    scale = n * budget.epsilon
-    steps = diameter * lipschitz * scale / (16.0 * loss_range * math.sqrt(log_delta))
-    most = solver.max_passes or descent.PASSES
-    n_steps = max(2, min(most + 1, math.floor(steps)))
-    sigma = lipschitz * math.sqrt(n_steps * math.log(n * p / budget.delta) * log_delta) / scale
-    tau = loss_range * math.sqrt(n_steps * log_delta) / scale
-    noise = descent.paper_noise(problem, budget, n_steps, sigma, tau)
+    log_delta, scale = math.log(1.0 / budget.delta), n * budget.epsilon
+    steps = problem.diameter * problem.lipschitz * scale
+    steps /= 16.0 * problem.loss_range * math.sqrt(log_delta)
+    n_steps = max(2, min((solver.max_passes or descent.PASSES) + 1, math.floor(steps)))
+    noise = descent.paper_noise(problem, budget, n_steps, n * p)
     schedule = AGSSchedule(**noise.fields, memory=1)
     # the bound in the proof of Theorem 14: regret, and twice the largest noise on a risk
     excess = noise.regret
     if p > 1:
         excess += 16.0 * noise.tau * math.log(p * n * n_steps / 2.0)
-    bounds = np.full(p, excess)
-    return Plan("ags", problem, budget, noise.releases, schedule, bounds, schedule.n_steps)
+    return Plan("ags", problem, budget, noise.releases, schedule, (excess,) * p, schedule.n_steps)

@@ -66,10 +66,16 @@ class Auto(Solver):
     knows_hidden_groups: ClassVar[bool] = True
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
-        stated = problem.loss
-        if effective_sample_size(problem, budget) < SLOPES_BIND:
+        stated, effective = problem.loss, effective_sample_size(problem, budget)
+        if effective < SLOPES_BIND:
             problem = replace(problem, loss=stated.with_bounded_slope())
-        solver, why = _measured(problem, budget)
+        # noise on moments of overlapping groups is for all groups of a record
+        clear = CLEAR_MOMENTS * max(problem.n_columns, 1) ** 1.5 * problem.group_moves
+        is_few_weights = problem.n_weights <= MAX_WEIGHTS_OF_MOMENTS
+        solver: Solver = MGR()
+        why = "it did best on such tasks"
+        if type(problem.loss) is SquaredError and is_few_weights and effective >= clear:
+            solver, why = Moments(), "of so many records it did better than 'mgr' on such tasks"
         # which solver it is may follow from released counts: both are Gaussian, of one cost
         plan = solver.plan(problem, budget)
         learned = "" if problem.loss == stated else f"; 'auto' learns with {problem.loss!r}"
@@ -83,20 +89,6 @@ class Auto(Solver):
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         return BACKENDS[plan.solver]().run(plan, data, noise, start=start)
-
-
-def _measured(problem: Problem, budget: Budget) -> tuple[Solver, str]:
-    """Return what did best on tasks like this one, and why."""
-    # noise on moments of overlapping groups is for all groups of a record
-    clear = CLEAR_MOMENTS * max(problem.n_columns, 1) ** 1.5 * problem.group_moves
-    is_few_weights = problem.n_weights <= MAX_WEIGHTS_OF_MOMENTS
-    if (
-        type(problem.loss) is SquaredError
-        and is_few_weights
-        and effective_sample_size(problem, budget) >= clear
-    ):
-        return Moments(), "of so many records it did better than 'mgr' on such tasks"
-    return MGR(), "it did best on such tasks"
 
 
 _ALL = (AGS, Auto, Exact, GDA, MGR, Moments, OCO, OnlineToBatch, PhasedERM)

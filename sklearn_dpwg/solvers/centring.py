@@ -55,13 +55,7 @@ CENTRE, SPREAD = "mean row", "mean squared distance from it"
 MOMENTS, SQUARES = "second moments of rows", "mean squares of columns"
 
 # Shares of μ² for them.
-CENTRE_SHARE, MOMENTS_SHARE, SQUARES_SHARE, SPREAD_SHARE = 0.03, 0.03, 0.02, 0.01
-BEFORE = {
-    CENTRE: CENTRE_SHARE,
-    MOMENTS: MOMENTS_SHARE,
-    SQUARES: SQUARES_SHARE,
-    SPREAD: SPREAD_SHARE,
-}
+BEFORE = {CENTRE: 0.03, MOMENTS: 0.03, SQUARES: 0.02, SPREAD: 0.01}
 
 
 @dataclass(frozen=True)

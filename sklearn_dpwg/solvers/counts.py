@@ -101,5 +101,5 @@ def release_sizes(
         return (n_records,)
     exact = np.asarray(counts, dtype=float)
     noisy = noise.gaussian(exact, sensitivity=SENSITIVITY, release=release)
-    hidden = HiddenGroups(n_records, std_of_count(release))
-    return whole_sizes(noisy, n_records=n_records, floor=hidden.floor)
+    floor = HiddenGroups(n_records, std_of_count(release)).floor
+    return whole_sizes(noisy, n_records=n_records, floor=floor)

@@ -20,13 +20,7 @@ from sklearn_dpwg.solvers import batches as sampling
 from sklearn_dpwg.solvers import centring, descent
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, by_loss, effective_sample_size
-from sklearn_dpwg.solvers.steps import (
-    GainOfGroups,
-    Space,
-    hedge,
-    normalised,
-    risk_spread,
-)
+from sklearn_dpwg.solvers.steps import GainOfGroups, Space, hedge, normalised, risk_spread
 
 
 def _paper_reads_all(solver: MGR) -> None:
@@ -356,7 +350,8 @@ def _pay_for_batches(
     squares = (np.asarray(problem.group_sizes) / problem.sizes_to_plan_for) ** 2
 
     def batches_at(share: float) -> sampling.Batches:
-        return sampling.make_batches(rule, rate, releases[-1].noise_multiplier, share)
+        z = releases[-1].noise_multiplier
+        return sampling.Batches(rule.problem, rule.sums, rate, z, share)
 
     def noise_at(share: float) -> descent.RunNoise:
         noise = batches_at(share).noise_of_run(problem.n_weights, rule.n_steps)
@@ -382,15 +377,12 @@ def paper_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
     """Plan with the paper's formulas and constants of 1 (docs/theory/mgr.md, section 7)."""
     n, p, d = min(problem.group_sizes), problem.n_groups, problem.n_weights
     lipschitz, loss_range = problem.lipschitz, problem.loss_range
-    log_delta, scale = math.log(1.0 / budget.delta), n * budget.epsilon
+    log_delta = math.log(1.0 / budget.delta)
     steps = (problem.diameter * lipschitz + loss_range * math.sqrt(math.log(p))) * (
         n**2 * budget.epsilon**2 / (lipschitz * loss_range * d * log_delta)
     )
     n_steps = max(2, min((solver.max_passes or descent.PASSES) + 1, math.floor(steps)))
-    of_steps = n_steps * math.log(n_steps / budget.delta) * log_delta
-    sigma = lipschitz * math.sqrt(of_steps) / scale
-    tau = loss_range * math.sqrt(n_steps * log_delta) / scale
-    noise = descent.paper_noise(problem, budget, n_steps, sigma, tau)
+    noise = descent.paper_noise(problem, budget, n_steps, n_steps)
     feedback_bound = loss_range
     if p > 1:
         feedback_bound += 8.0 * noise.tau * max(0.0, math.log(p * n * n_steps / 2.0))
@@ -401,5 +393,4 @@ def paper_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
     )
     # the regret bounds in the proof of Theorem 10
     excess = noise.regret + 2.0 * feedback_bound * math.sqrt(math.log(p) / n_steps)
-    bounds = np.full(p, excess)
-    return Plan("mgr", problem, budget, noise.releases, schedule, bounds, schedule.n_steps)
+    return Plan("mgr", problem, budget, noise.releases, schedule, (excess,) * p, schedule.n_steps)
