@@ -84,17 +84,14 @@ def is_worth_centring(problem: Problem) -> bool:
 
 def planned_whitening(problem: Problem, mu: float = math.inf) -> str:
     """Return what rows are whitened by, or nothing where noise leaves too little to see."""
-    d = problem.n_features
-    needed = d * (
-        MIN_EFFECTIVE_SAMPLE_SIZE * math.sqrt(d)
-        if d <= MAX_COLUMNS
-        else MIN_EFFECTIVE_SAMPLE_SIZE_OF_COLUMNS
-    )
-    if mu < math.inf and (d < 2 or problem.n_records * mu < needed):
+    d, n_records = problem.n_features, problem.n_records
+    is_few = d <= MAX_COLUMNS
+    of_moments = MIN_EFFECTIVE_SAMPLE_SIZE * math.sqrt(d)
+    needed = d * (of_moments if is_few else MIN_EFFECTIVE_SAMPLE_SIZE_OF_COLUMNS)
+    is_loud = mu < math.inf and (d < 2 or n_records * mu < needed)
+    if is_loud or n_records > MAX_RECORDS:
         return ""
-    if problem.n_records > MAX_RECORDS:
-        return ""
-    return MOMENTS if d <= MAX_COLUMNS else SQUARES
+    return MOMENTS if is_few else SQUARES
 
 
 def check_centring(problem: Problem, owner: str) -> None:

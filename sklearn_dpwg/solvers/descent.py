@@ -114,12 +114,9 @@ class DescentSchedule:
     initial_distance: float
     # length of a planned step, as a share of `initial_distance/(s √T)` for a coordinate's noise s
     step_share: float = 0.0
-    # longest plain step that is safe for every data set: 1/H where planned,
-    # `initial_distance/(L √T)` for a loss that is not smooth
+    # longest plain step that is safe for all data: 1/H, or with kinks `initial_distance/(L √T)`
     step_size: float
-    # longest plain step that is tried; where it is longer than `step_size`, `Momentum` shortens it
-    # as released gradients ask for
-    longest_step: float
+    longest_step: float  # longest plain step that is tried, until `Momentum` shortens it
     max_momentum: float  # largest momentum
     # how many of the last iterates are averaged; with one more than steps, the first weights too
     averaged: int
@@ -129,11 +126,10 @@ class DescentSchedule:
     # b: a record moves the sum of its group's losses by at most this, rounding included
     loss_sensitivity: float
     prior: tuple[float, ...]  # π, of the groups
-    # what a gradient is of, and so how loud its noise is: the weighted sum of the group risks, the
-    # risk of one group drawn from the weights, or the sum as if all were like the smallest group
+    # what a gradient is of: the weighted sum of the group risks, the risk of one group drawn from
+    # the weights, or the sum as if all were like the smallest group
     step: Literal["weighted", "sampled", "like the smallest group"] = "weighted"
-    # where groups are hidden: the infimum of losses, as risks are released relative to the middle
-    # between it and the clip
+    # where groups are hidden: the infimum of losses, whose middle up to the clip is their centre
     lowest_loss: float | None = None
     # where rows are taken relative to a released centre: how far slopes are limited
     centring: GradientClip | None = None
@@ -164,11 +160,10 @@ class DescentSchedule:
 class Momentum:
     """The velocity of the weights, which are where it carries them next, from released gradients.
 
-    A step may be as long as `longest_step` while the velocity points downhill. Where a gradient
-    clearly points the other way, the velocity is set to zero and the longest step shrinks to nine
-    tenths, or to 4/(3h), h the curvature along the velocity, but never below `step_size`, which is
-    safe for every data set. (O'Donoghue and Candès 2015, Adaptive restart for accelerated gradient
-    schemes, section 3.2, with the noise's standard deviation as the threshold)
+    Where a gradient clearly points uphill along it, the velocity is set to zero and the longest
+    step shrinks to nine tenths, or to 4/(3h), h the curvature along the velocity, but never below
+    `step_size`. (O'Donoghue and Candès 2015, Adaptive restart for accelerated gradient schemes,
+    section 3.2, with the noise's standard deviation as the threshold)
     """
 
     def __init__(self, limits: DescentSchedule, n_weights: int) -> None:
@@ -363,11 +358,8 @@ class StepRule(ABC):
 
         The weights owe ``initial_distance²/(2τ) + τ d s_i²/2`` if all weight is on a group.
         """
-        problem, n_steps, is_smooth = (
-            self.problem,
-            self.n_steps,
-            math.isfinite(self.problem.smoothness),
-        )
+        problem, n_steps = self.problem, self.n_steps
+        is_smooth = math.isfinite(problem.smoothness)
         reach = n_steps * self.longest_step / (1.0 - self.max_momentum)
         if not is_smooth:
             reach = n_steps * self.step_size

@@ -60,17 +60,10 @@ class StreamSolver(FreshSolver):
                 f"of infinity), got None."
             )
         schedule, releases, bounds = self._scheduled(problem, budget)
-        return Plan(
-            self.name,
-            problem,
-            budget,
-            tuple(releases),
-            schedule,
-            bounds,
-            n_steps=schedule.n_rounds,
-            early_stop=schedule.stops_early,
-            n_drawn=round(min(schedule.n_rounds * schedule.of_round, problem.n_records)),
-        )
+        n_steps, early_stop = schedule.n_rounds, schedule.stops_early
+        n_drawn = round(min(n_steps * schedule.of_round, problem.n_records))
+        planned = self.name, problem, budget, tuple(releases), schedule, bounds
+        return Plan(*planned, n_steps, early_stop, n_drawn)
 
     @abstractmethod
     def _scheduled(self, problem: Problem, budget: Budget) -> Planned:
@@ -168,9 +161,9 @@ class StreamSchedule:
         """Return a line or two for people."""
         text = (
             f"up to {self.n_rounds:,} rounds of {self.of_round:,.4g} fresh records, {self.noise} "
-            f"noise on sums"
+            f"noise on sums\n{self.remark}"
         )
-        return text + (f"\n{self.remark}" if self.remark else "")
+        return text.strip()
 
 
 # A schedule, its releases, and the bounds on the excess risk if a group is the worst-off one.

@@ -149,16 +149,11 @@ class MGRSchedule(descent.DescentSchedule):
     group_rate: float = 0.0  # step size η_λ of the multiplicative weights, where they do not adapt
     # who joins a step and with how much noise; by default a step reads every record
     batches: sampling.Batches | None = None
-    # whether group weights follow the spread of the released risks and what groups can gain
-    # (`GroupWeights`), in place of `group_rate`
-    adapts: bool = False
+    adapts: bool = False  # whether `GroupWeights` follow released risks, in place of `group_rate`
     assumed_spread: float = 0.0  # standard deviation of the group risks that planning assumes
-    # losses count up to this multiple of the mean released loss, where that is below `loss_clip`
-    # (`LossLevel`)
+    # losses count up to this multiple of the mean released loss, where it is less (`LossLevel`)
     clip_of_level: float = math.inf
-    # whether the averaged weights shrink towards 0 as far as released risks ask for it
-    # (`Shrinkage`)
-    shrinks: bool = False
+    shrinks: bool = False  # whether the averaged weights do (`Shrinkage`)
 
     @property
     def follows_level(self) -> bool:
@@ -176,8 +171,7 @@ class MGRSchedule(descent.DescentSchedule):
 # gone by is at least this share of the assumed.
 ASSUMED_STEPS, MIN_SPREAD = 10.0, 1.0 / 30.0
 
-# A group leads another by at most this and log p in its exponent. Without it one that led for half
-# of a run leads for the other half too, whatever becomes of the others: .15 on one task.
+# A group leads another by at most this and log p in its exponent, so that others can overtake it.
 MAX_LEAD = 4.0
 
 # Steps whose released risks tell the level of losses; it is raised by so many standard deviations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +26,11 @@ from sklearn_dpwg.solvers.solver import Solution, Solver
 
 MOMENTS = "second moments"
 
-# Moments have an entry for each pair of weights, and noise on each takes 20 μs.
+# Moments have an entry for each pair of weights.
 MAX_WEIGHTS_OF_MOMENTS = 200
 
-# Entries of a record's vector beside its row of norm 1: the constant, and the largest residual.
-# With the latter √(1 + constant²) residuals have the least noise; both are exact in binary, and
-# constants from a half to 1 do equally well (benchmarks/moments.py constant).
+# Entries of a record's vector beside its row of norm 1: the constant, and the largest residual,
+# √(1 + constant²), with which residuals have the least noise (benchmarks/moments.py constant).
 CONSTANT, LENGTH = 0.75, 1.25
 
 # What the sensitivity is larger by to pay for rounding.
@@ -158,7 +157,7 @@ class Moments(Solver):
         has_constant = problem.intercept_scaling > 0.0
         constant, length = (CONSTANT, LENGTH) if has_constant else (0.0, 1.0)
         norm = math.sqrt(1.0 + constant**2 + length**2)
-        _check_rounding(problem, norm)
+        _check_rounding(problem)
         schedule = MomentsSchedule(
             multipliers=tuple(release.noise_multiplier for release in releases),
             sensitivity=(1.0 + ROUNDING) * moment_sensitivity(norm) * problem.group_moves,
@@ -205,13 +204,12 @@ class Moments(Solver):
         return Solution(weights, group_weights, schedule.n_steps, **gain.released)
 
 
-def _check_rounding(problem: Problem, norm: float) -> None:
+def _check_rounding(problem: Problem) -> None:
     """Refuse groups so large that rounding their sums, and their products with √2, would show."""
     # a record that changes its group moves the rounding of two sums; a group of cells is their sum
     n_sums = (1 if problem.hidden is None else 2) + problem.n_cells
     largest = problem.most_in_a_group
-    rounding = n_sums * largest * norm**2 * 2.0**-50
-    if rounding > ROUNDING / 5.0 * norm**2 or largest > MAX_GROUP:
+    if n_sums * largest * 2.0**-50 > ROUNDING / 5.0 or largest > MAX_GROUP:
         raise InputError(
             f"solver 'moments' cannot add up {largest:,} records of a group with "
             f"{problem.n_weights:,} weights exactly: choose 'mgr', or split the group."
@@ -250,11 +248,8 @@ def _active(
         return moments, stds, stds_of_rows
     shares = steps.active_shares(problem)
     mean = np.tensordot(shares, moments, 1)
-    return (
-        np.where(is_active[:, None, None], moments, mean),
-        np.where(is_active, stds, np.linalg.norm(shares * stds)),
-        np.where(is_active, stds_of_rows, np.linalg.norm(shares * stds_of_rows)),
-    )
+    both = (np.where(is_active, s, np.linalg.norm(shares * s)) for s in (stds, stds_of_rows))
+    return np.where(is_active[:, None, None], moments, mean), *both
 
 
 def _learned(
@@ -285,37 +280,31 @@ def _learned(
     if schedule.constant > 0.0:
         units[-2] = problem.intercept_scaling / schedule.constant
     pooled = 1.0 / math.sqrt(float((stds_of_rows**-2).sum()))
+    facts: dict[str, Any] = {"center": center, "ridge": schedule.ridge, "radius": problem.radius}
     weights, group_weights = robust_optimum(
         moments,
         units,
-        center=center,
         mean_noise=float((stds**2).mean()),
         pooled_noise=pooled,
-        ridge=schedule.ridge,
         smoothing=schedule.smoothing,
         shares=shares,
-        radius=problem.radius,
+        **facts,
     )
 
     def squares(weights: FloatArray, moments: FloatArray) -> tuple[FloatArray, float]:
         along = np.append(center - weights, 1.0) * units
         return (moments @ along) @ along, float(along @ along)
 
-    def mixed(mixture: FloatArray) -> FloatArray:
-        facts = {"center": center, "stds": stds_of_rows}
-        return mixed_optimum(
-            moments, units, mixture, **facts, ridge=schedule.ridge, radius=problem.radius
-        )
-
     mean_square = float(shares @ squares(weights, moments)[0])
     prior = np.asarray(problem.prior)
     nothing = float(prior @ squares(np.zeros_like(weights), released)[0]) / 2.0
     gain = steps.GainOfGroups(problem, risk_of_nothing=nothing)
-    pooled_squares, length = squares(mixed(prior), released)
+    of_all = mixed_optimum(moments, units, prior, stds=stds_of_rows, **facts)
+    pooled_squares, length = squares(of_all, released)
     gain.push(pooled_squares / 2.0, (stds * length / 2.0) ** 2)
     if gain.share < 1.0:
         group_weights = gain.played(group_weights)
-        weights = mixed(group_weights)
+        weights = mixed_optimum(moments, units, group_weights, stds=stds_of_rows, **facts)
     return weights, group_weights, mean_square, gain
 
 
@@ -336,10 +325,12 @@ def release_moments(
     matrix, of which `moment_sensitivity` says how far a record moves it; the square of the constant
     is public and left out.
     """
-    schedule = plan.schedule
-    constant = schedule.constant
+    schedule, constant = plan.schedule, plan.schedule.constant
     sums = data.residual_moments(center, clip=clip, constant=constant, length=schedule.length)
-    rows, columns = triangle(sums.shape[1], has_constant=constant > 0.0)
+    rows, columns = np.triu_indices(sums.shape[1])
+    if constant > 0.0:
+        is_free = (rows != sums.shape[1] - 2) | (columns != sums.shape[1] - 2)
+        rows, columns = rows[is_free], columns[is_free]
     times = np.where(rows == columns, 1.0, math.sqrt(2.0))
     entries = sums[:, rows, columns] * times
     noisy = noise.gaussian(entries, sensitivity=schedule.sensitivity, release=release)
@@ -347,15 +338,6 @@ def release_moments(
     moments = np.full(sums.shape, constant**2)
     moments[:, rows, columns] = moments[:, columns, rows] = noisy / times / sizes[:, None]
     return moments
-
-
-def triangle(n_columns: int, *, has_constant: bool) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return rows and columns of what is released of a symmetric matrix: the upper triangle."""
-    rows, columns = np.triu_indices(n_columns)
-    if has_constant:
-        free = (rows != n_columns - 2) | (columns != n_columns - 2)
-        rows, columns = rows[free], columns[free]
-    return rows, columns
 
 
 # What noisy moments show.
@@ -429,19 +411,16 @@ class NoisyRisks:
         self.group_sizes = (1,) * p
 
     def risks(self, weights: FloatArray, *, loss_clip: float | None = None) -> FloatArray:
-        """Return the risks; no clip applies."""
         return self.risks_and_gradients(weights)[0]
 
     def risks_and_gradients(
         self, weights: FloatArray, *, loss_clip: float | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the risks and their gradients; no clip applies."""
         images = self.hessians @ weights
         risks = (0.5 * images - self.linear) @ weights + 0.5 * self.constants
         return risks, images - self.linear
 
     def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
-        """Return the Hessian of a mixture, the same at all weights."""
         return np.asarray(np.tensordot(group_weights, self.hessians, 1))
 
 

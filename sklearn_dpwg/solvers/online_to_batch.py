@@ -178,8 +178,7 @@ def round_weights(n_rounds: int, power: float) -> FloatArray:
 
 MIN_ROUNDS = 4
 # Deviation of the output's noise over what it would be if all sums had one and the same noise:
-# 0.50 to 0.69 for Toeplitz and k = 1 with 8 to 256 rounds
-# (tests/solvers/online_to_batch/test_planning.py).
+# 0.50 to 0.69 for Toeplitz and k = 1 with 8 to 256 rounds.
 ADDED_UP = 0.6
 MIXTURE = "the risk of a fixed mixture of the groups is minimised, not that of the worst-off one"
 # A parameter-free learner hears at most so many deviations of the norm of the noise.
@@ -231,10 +230,8 @@ def planned_rounds(
     )
     # bets may go anywhere in the ball; weights that grow like t up to the initial distance are
     # so far from their average
-    learner, initial_distance = (
-        learners.make_learner(solver.learner),
-        solver.initial_distance * problem.reach,
-    )
+    learner = learners.make_learner(solver.learner)
+    initial_distance = solver.initial_distance * problem.reach
     is_free = isinstance(learner, learners.ParameterFree)
     reach = problem.diameter if is_free else initial_distance / (solver.exponent + 2.0)
     weights = round_weights(n_rounds, solver.exponent)
@@ -270,19 +267,14 @@ def strength_bound(
         strengths = np.array([float(learner.strength)])
     # the output is linear in the sums' noise where nothing answers to it
     of_output = ADDED_UP * weights[1:] / totals[-1] * np.cumsum(noise_stds)
-    std = np.asarray(of_output.sum() / strengths)
-    if convexity:  # one after the other, as there may be a round a record
-        curved = 0.5 * convexity * totals[:-1]
-        std = np.array([(of_output / (strength + curved)).sum() for strength in strengths])
+    # one after the other, as there may be a round a record
+    curved = 0.5 * convexity * totals[:-1]
+    std = np.array([(of_output / (strength + curved)).sum() for strength in strengths])
     # a direction of curvature h answers to noise where h times this is above 1
     length = totals[-1] / strengths
     answered = np.minimum(curve, problem.n_weights / length)
     noise = np.minimum(0.5 * answered * std**2, problem.lipschitz * std)
-    bounds = (
-        0.5 * strengths * initial_distance**2 / totals[-1]
-        + noise
-        + 0.5 * convexity * initial_distance**2
-    )
+    bounds = 0.5 * initial_distance**2 * (strengths / totals[-1] + convexity) + noise
     best = int(np.argmin(bounds))
     return float(bounds[best]), float(strengths[best])
 
@@ -345,14 +337,8 @@ def paper_plan(problem: Problem, multiplier: float, solver: OnlineToBatch) -> Bo
         stds = mechanism.standard_deviations()
         bound, strength = papers_bound(schedule, learner, stds)
     share = _proved_share(schedule)
-    schedule = replace(
-        schedule,
-        strength=strength,
-        multiplier=multiplier / share,
-        papers_factor=schedule.papers_factor * share,
-        remark=remark,
-    )
-    return schedule, bound
+    noise = {"multiplier": multiplier / share, "papers_factor": schedule.papers_factor * share}
+    return replace(schedule, strength=strength, remark=remark, **noise), bound
 
 
 def _proved_share(schedule: OnlineToBatchSchedule) -> float:

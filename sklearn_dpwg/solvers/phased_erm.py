@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
 from typing import ClassVar, Literal
@@ -156,9 +156,8 @@ class PhasedERM(FreshSolver):
             )
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
-        if self.schedule == "paper":
-            return paper_plan(problem, budget, smoothing_width=self.smoothing_width)
-        return least_bound_plan(problem, budget, self)
+        plan = paper_plan if self.schedule == "paper" else least_bound_plan
+        return plan(problem, budget, self)
 
     def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> Game:
         if not plan.problem.fresh_calls:
@@ -171,12 +170,12 @@ class PhasedERM(FreshSolver):
         game = PhaseGame(plan, noise, start)
         if game.has_parts:
             sizes = (game.schedule.solved.group_sizes,) * plan.n_steps
-            for part in keyed_parts(plan.problem.group_sizes, sizes, noise.rng):
-                game.play(data.part(part))
-            return game.finish()
-        data = game.centred(data)
-        for _ in range(plan.n_steps):
-            game.play(data)
+            parts = keyed_parts(plan.problem.group_sizes, sizes, noise.rng)
+            reads: Iterable[Risks] = map(data.part, parts)
+        else:
+            reads = itertools.repeat(game.centred(data), plan.n_steps)
+        for read in reads:
+            game.play(read)
         return game.finish()
 
 
@@ -245,9 +244,8 @@ class PhaseGame(Game):
             risks = rounds.release_risks(read, self._weights, schedule, noise, of_risks[0], payer)
             active, _ = steps.active(risks, np.zeros_like(risks), plan.problem)
             self._gain.push(active, schedule.risk_stds**2)
-            self._log_mixture = (
-                self._log_mixture + schedule.group_rate * active - schedule.correction
-            )
+            rise = schedule.group_rate * active
+            self._log_mixture = self._log_mixture + rise - schedule.correction
         mixture = steps.normalised(self._log_mixture, least=steps.MIN_PRIOR)
         mixture = self._gain.played(mixture)
         phase, solved = schedule.phase(index, mixture), schedule.solved
@@ -435,7 +433,7 @@ _bound = lru_cache(maxsize=4096)(rounds.DescentBound)
 DEFAULT_WIDTH = 0.05
 
 
-def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | None = None) -> Plan:
+def paper_plan(problem: Problem, budget: Budget, solver: PhasedERM) -> Plan:
     """Return the plan of the paper's formulas: docs/theory/phased-erm.md, section 4.
 
     A phase that would cost more than the budget, as the paper's bound on the noise allows at large
@@ -443,7 +441,9 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
     """
     solved = problem
     if not problem.loss.smooth:
-        solved = replace(problem, loss=problem.loss.smoothed(smoothing_width or DEFAULT_WIDTH))
+        solved = replace(
+            problem, loss=problem.loss.smoothed(solver.smoothing_width or DEFAULT_WIDTH)
+        )
     n, p = min(problem.group_sizes), problem.n_groups
     n_phases = max(1, int(math.log2(n)))
     n_read = n // n_phases
@@ -452,10 +452,8 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
     mu_groups = 1.0 / (eta * n) if p > 1 else math.inf
     prior = (1.0 / p,) * p
     part = replace(solved, group_sizes=(n_read,) * p, prior=prior)
-    phases = [
-        rounds.solved_phase(part, prior, mu_weights=each, mu_groups=mu_groups)
-        for each in mu_weights
-    ]
+    facts = {"mu_groups": mu_groups}
+    phases = [rounds.solved_phase(part, prior, mu_weights=each, **facts) for each in mu_weights]
     papers = [std / phase.sensitivity for std, phase in zip(stds, phases, strict=True)]
     least = calibrate([Release(rounds.WEIGHTS, "gaussian", 1.0, 1)], budget)[0].noise_multiplier
     multipliers = tuple(max(each, least) for each in papers)
@@ -476,10 +474,10 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
     )
     drawn = [z * phase.sensitivity for z, phase in zip(multipliers, phases, strict=True)]
     bounds = np.full(p, _excess(solved, n_read, phases, drawn))
-    releases = [
+    releases = tuple(
         Release(rounds.WEIGHTS, "gaussian", z, 1, part=t) for t, z in enumerate(multipliers)
-    ]
-    return Plan("phased-erm", problem, budget, tuple(releases), schedule, bounds, schedule.n_phases)
+    )
+    return Plan("phased-erm", problem, budget, releases, schedule, bounds, n_phases)
 
 
 def _steps_and_noise(
@@ -493,12 +491,8 @@ def _steps_and_noise(
         budget.epsilon / math.sqrt(72.0 * d * log2_n * log_delta),
         math.sqrt(p) / (log_total**0.75 * math.sqrt(p * n)),
     )
-    etas = [eta * 2.0**-t for t in range(1, n_phases + 1)]
-    stds = [
-        6.0 * scale * math.sqrt(2.0 * log2_n * log_delta * eta * each) / budget.epsilon
-        for each in etas
-    ]
-    return eta, etas, stds
+    etas, both = [eta * 2.0**-t for t in range(1, n_phases + 1)], 2.0 * log2_n * log_delta * eta
+    return eta, etas, [6.0 * scale * math.sqrt(both * each) / budget.epsilon for each in etas]
 
 
 def _excess(

@@ -190,14 +190,14 @@ def check_match(problem: Problem, data: Risks) -> None:
 
     Where groups are hidden their sizes are none.
     """
-    is_hidden, names = problem.hidden is not None, "group sizes"
-    of_plan: tuple[Any, ...] = (problem.cell_sizes,)
-    of_records: tuple[Any, ...] = (data.cell_sizes,)
-    if is_hidden:
-        names, of_plan = "records, groups", (problem.n_records, problem.n_groups)
-        of_records = (sum(data.group_sizes), data.n_groups)
-    of_plan += (problem.loss, problem.n_weights, problem.intercept_scaling)
-    of_records += (data.loss, data.n_weights, data.intercept_scaling)
+    is_hidden = problem.hidden is not None
+    names = "records, groups" if is_hidden else "group sizes"
+
+    def facts(source: Any, n_records: int) -> tuple[Any, ...]:
+        of_groups = (n_records, source.n_groups) if is_hidden else (source.cell_sizes,)
+        return (*of_groups, source.loss, source.n_weights, source.intercept_scaling)
+
+    of_plan, of_records = facts(problem, problem.n_records), facts(data, sum(data.group_sizes))
     if of_plan != of_records:
         raise InputError(
             f"The plan is for other records: it has ({names}, loss, weights, intercept scaling) = "
@@ -308,9 +308,8 @@ class FreshSolver(Solver):
 class ByLoss:
     """What a planned run takes from its loss, measured by ``benchmarks/ablation.py``."""
 
-    step_share: float = (
-        0.14  # length of a step, over `initial_distance/(s √T)` for a coordinate's noise s
-    )
+    # length of a step, over `initial_distance/(s √T)` for a coordinate's noise s
+    step_share: float = 0.14
     # losses count up to this multiple of what predicting nothing can cost: a lower clip hides
     # groups that a model fails, a higher one has more noise
     loss_clip: float = 2.16
@@ -347,12 +346,7 @@ SLOPES_BIND, SLOPES_LOOSEN, LOSSES_BIND = 2_000.0, 0.3, 1_500.0
 LOG_LOSS = ByLoss(loss_clip=4.33, is_centred=True, shrinks=True, whitens=True, passes=60)
 # Its slopes are residuals, most of them small beside the largest.
 SQUARED_ERROR = ByLoss(
-    loss_clip=1.0,
-    clip_norm=0.4,
-    clip_of_level=6.0,
-    is_centred=True,
-    directions=30.0,
-    passes=60,
+    loss_clip=1.0, clip_norm=0.4, clip_of_level=6.0, is_centred=True, directions=30.0, passes=60
 )
 
 BY_LOSS: dict[type[Loss], ByLoss] = {
@@ -368,8 +362,5 @@ def by_loss(loss: Loss, effective_sample_size: float = 0.0) -> ByLoss:
 
 
 def effective_sample_size(problem: Problem, budget: Budget) -> float:
-    """Return μ times the size of a typical group: one over the noise on its mean, but for a bound.
-
-    A public fact, by which whatever trades bias for noise is loosened.
-    """
+    """Return μ times the size of a typical group: about one over the noise on its mean."""
     return budget.mu * problem.typical_size
