@@ -42,14 +42,9 @@ class AGS(descent.Descent):
         take groups by a running mean of released risks, over as many steps as their noise asks for.
     <shared>
 
-    Notes
-    -----
-    A record moves the vector of the group risks in one coordinate, and the gradient at most by that
-    of its own group; `docs/theory/ags.md` proves it. The papers' game is played, on the records.
-
     References
     ----------
-    Zhou and Bassily (2024), Algorithm 5, Theorems 13 and 14.
+    Zhou and Bassily (2024), Algorithm 5, Theorems 13 and 14; proofs are in `docs/theory/ags.md`.
 
     Examples
     --------
@@ -115,9 +110,7 @@ class ChoiceRule(descent.StepRule):
 def least_bound_plan(problem: Problem, budget: Budget, solver: AGS) -> Plan:
     """Plan by minimising the bound over whatever the parameters leave open."""
     n_steps = solver.n_steps or solver.max_passes or descent.PASSES
-    rule = ChoiceRule(
-        problem, solver, n_steps, effective_sample_size=effective_sample_size(problem, budget)
-    )
+    rule = ChoiceRule(problem, solver, n_steps, effective_sample_size(problem, budget))
     paid, noise = descent.pay_for_passes(rule, budget)
     schedule = AGSSchedule(**rule.fields(), memory=rule.memory(noise))
     return Plan("ags", problem, budget, paid, schedule, rule.bound(noise), n_steps)

@@ -40,12 +40,8 @@ class Auto(Solver):
     (`Loss.with_bounded_slope`): for the logistic loss of two classes one whose slope stops at 0.85.
     Predictions and probabilities mean what they mean for the loss itself.
 
-    Notes
-    -----
     Plans are made from public facts, so the choice costs no privacy. Its rule was measured on a
-    population of tasks and is no guarantee: ``benchmarks/auto_choice.py`` prints held-out losses
-    beside those of `PhasedERM` and `Moments`. `Moments` releases no group weights, so whether an
-    estimator has ``group_weights_`` depends on the choice.
+    population of tasks (``benchmarks/auto_choice.py``) and is no guarantee.
 
     Examples
     --------

@@ -315,7 +315,7 @@ class StepRule(ABC):
     """
 
     def __init__(
-        self, problem: Problem, solver: Descent, n_steps: int, *, effective_sample_size: float = 0.0
+        self, problem: Problem, solver: Descent, n_steps: int, effective_sample_size: float = 0.0
     ) -> None:
         self.problem, self.solver, self.n_steps = problem, solver, n_steps
         of_loss, owner = by_loss(problem.loss, effective_sample_size), solver.rules.owner

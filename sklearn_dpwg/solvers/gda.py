@@ -54,14 +54,10 @@ class GDA(descent.Descent):
         In the paper's schedule, strength ρ of the public ``ρ/2 ‖w - w₁‖²`` and
         ``-ρ/2 ‖λ - π‖²``, positive; planned: that of least bound.
 
-    Notes
-    -----
-    Noise is that of `MGR`; regularisers are public and carry none. `docs/theory/gda.md` has proofs.
-
     References
     ----------
     Kang, Liu, Li and Wang (2022), Stability and Generalization of Differentially Private Minimax
-    Problems, Algorithm 1 and Theorem 1, whose accounting the note corrects.
+    Problems, Algorithm 1 and Theorem 1, whose accounting `docs/theory/gda.md` corrects.
 
     Examples
     --------
@@ -144,9 +140,7 @@ class EuclideanRule(descent.StepRule):
 def least_bound_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
     """Plan by minimising the bound on the excess risk over whatever the parameters leave open."""
     n_steps = solver.n_steps or solver.max_passes or descent.PASSES
-    rule = EuclideanRule(
-        problem, solver, n_steps, effective_sample_size=effective_sample_size(problem, budget)
-    )
+    rule = EuclideanRule(problem, solver, n_steps, effective_sample_size(problem, budget))
     paid, noise = descent.pay_for_passes(rule, budget)
     schedule = GDASchedule(**rule.fields(), group_step=rule.group_step(noise))
     return Plan("gda", problem, budget, paid, schedule, rule.bound(noise), n_steps)
@@ -170,9 +164,8 @@ def paper_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
         n_records / smallest * problem.lipschitz + problem.diameter * ridge,
         n_records / smallest * problem.loss_range + math.sqrt(2.0) * ridge,
     )
-    with_constant_1 = (
-        lipschitz * math.sqrt(n_steps * math.log(1.0 / budget.delta)) / (n_records * budget.epsilon)
-    )
+    of_steps = math.sqrt(n_steps * math.log(1.0 / budget.delta))
+    with_constant_1 = lipschitz * of_steps / (n_records * budget.epsilon)
     schedule = GDASchedule(
         **descent.paper_fields(problem, sums, taken, averaged=n_steps, step_size=1.0 / ridge),
         step="like the smallest group",

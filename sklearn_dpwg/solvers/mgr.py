@@ -64,16 +64,9 @@ class MGR(descent.Descent):
         Whether centred rows are half whitened by released second moments, of columns alone where
         there are more than 200. Planned: for a log loss, where records are many enough.
 
-    Notes
-    -----
-    A step releases a gradient with noise ``z_w Γ max_i λ_i/n_i`` and risks with noise
-    ``z_λ b/n_i``, for multipliers z fixed in advance; on batches both together. Step sizes, the
-    rate of the group weights and the clip of the squared error follow earlier releases.
-    `docs/theory/mgr.md` proves each.
-
     References
     ----------
-    Zhou and Bassily (2024), Algorithm 3, Theorems 9 and 10.
+    Zhou and Bassily (2024), Algorithm 3, Theorems 9 and 10; proofs are in `docs/theory/mgr.md`.
 
     Examples
     --------
@@ -286,9 +279,7 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
         passes = solver.max_passes or by_loss(problem.loss).passes
         n_steps = min(round(passes / solver.sampling_rate), MAX_BATCHES)
     learned = learned_problem(problem, solver, budget)
-    rule = HedgeRule(
-        learned, solver, n_steps, effective_sample_size=effective_sample_size(problem, budget)
-    )
+    rule = HedgeRule(learned, solver, n_steps, effective_sample_size(problem, budget))
     if solver.sampling_rate == 1.0:
         batches, (releases, noise) = None, descent.pay_for_passes(rule, budget)
     else:

@@ -84,10 +84,9 @@ class Moments(Solver):
 
     For the squared error a group's risk is a quadratic function of the weights, whose coefficients
     are means of products of features and target. A round releases them for all groups with
-    Gaussian noise, once: everything else is computed from that. Groups are disjoint, so that each
-    has the whole budget. A later round does the same with the residuals of the weights found
-    so far, clipped to a few times their root mean square, so that their noise is smaller in
-    proportion; or with the targets again, where residuals are no smaller.
+    Gaussian noise: everything else is computed from that. A later round does the same with the
+    residuals of the weights so far, clipped to a few times their root mean square, so that their
+    noise is smaller in proportion; or with the targets again, where residuals are no smaller.
 
     Parameters
     ----------
@@ -106,15 +105,13 @@ class Moments(Solver):
 
     Notes
     -----
-    Groups with few records have loud moments, which are pulled towards those of all groups as far
-    as noise explains the difference (James and Stein). `docs/theory/moments.md` proves the privacy,
-    and says what of the bound is a model. Noise does not depend on the radius.
+    Loud moments of groups with few records are pulled towards those of all groups as far as noise
+    explains the difference (James and Stein). `docs/theory/moments.md` proves the privacy.
 
     References
     ----------
-    D. Vu and A. Slavkovic (2009), Differential Privacy for Clinical Trial Data: noise on sufficient
-    statistics. Y.-X. Wang (2018), Revisiting differentially private linear regression,
-    arXiv:1803.02596: a ridge that follows the noise. The rounds and the groups are ours.
+    D. Vu and A. Slavkovic (2009), Differential Privacy for Clinical Trial Data. Y.-X. Wang (2018),
+    Revisiting differentially private linear regression, arXiv:1803.02596.
 
     Examples
     --------

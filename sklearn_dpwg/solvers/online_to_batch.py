@@ -48,7 +48,8 @@ class OnlineToBatch(StreamSolver):
 
     Every record is used once, so records may come from a stream, a simulator or a database as well
     as from arrays. The groups' `prior` is the mixture: with the default, the average risk of all
-    records. It is *not* for the worst group. ``None`` means planned from public facts.
+    records. It is *not* for the worst group, and for smooth losses alone. ``None`` means planned
+    from public facts.
 
     Parameters
     ----------
@@ -68,17 +69,11 @@ class OnlineToBatch(StreamSolver):
         Strong convexity μ_c: what is minimised is the risk plus μ_c/2 times the squared distance
         from the start, and the learner is told so. 0 for none.
 
-    Notes
-    -----
-    The loss must be smooth: with β_t = t^k and the average x_t of the learner's weights, a record
-    of group i in a round of b_i moves that round's difference by at most λ_i/b_i times
-    (β_t - β_{t-1}) Γ + β_{t-1} min(H ‖x_t - x_{t-1}‖, 2Γ), known before the round is read.
-    `docs/theory/online-to-batch.md` proves it, `docs/theory/replace-one.md` for hidden groups.
-
     References
     ----------
     Zhang, Tran and Cutkosky (2022), *Differentially private online-to-batch for smooth losses*,
-    Algorithm 1.
+    Algorithm 1. `docs/theory/online-to-batch.md` proves what is promised,
+    `docs/theory/replace-one.md` what is where groups are hidden.
 
     Examples
     --------
@@ -146,7 +141,8 @@ class OnlineToBatchSchedule(StreamSchedule):
     def sensitivity(self, weight: Any, before: Any, moved: Any) -> Any:
         """Return Δ_t for a record that counts once, of β_t, β_{t-1} and ‖x_t - x_{t-1}‖.
 
-        It is that of `docs/theory/online-to-batch.md`, section 2, for one round or for many.
+        It is (β_t - β_{t-1}) Γ + β_{t-1} min(H ‖x_t - x_{t-1}‖, 2Γ), and rounding
+        (`docs/theory/online-to-batch.md`, section 2), known before the round is read.
         """
         diameter = self.problem.pair_diameter
         changed = np.minimum(self.problem.smoothness * moved, 2.0 * diameter)
