@@ -47,11 +47,7 @@ ROUNDING, TINY = 1e-15, 1e-20
 
 
 def worst_group_optimum(
-    risks: Risks,
-    *,
-    radius: float,
-    tolerance: float = 1e-8,
-    max_newton_steps: int = 500,
+    risks: Risks, *, radius: float, tolerance: float = 1e-8, max_newton_steps: int = 500
 ) -> SaddlePoint:
     """Minimise the largest group risk over a ball, to a certified gap.
 
@@ -102,11 +98,7 @@ def worst_group_optimum(
 
 
 def smooth_optimum(
-    risks: RiskFunctions,
-    *,
-    radius: float,
-    tolerance: float = 1e-8,
-    max_newton_steps: int = 500,
+    risks: RiskFunctions, *, radius: float, tolerance: float = 1e-8, max_newton_steps: int = 500
 ) -> SaddlePoint:
     """Minimise the largest of smooth convex functions, such as the risks of a known population."""
     with one_blas_thread():
@@ -386,11 +378,7 @@ STRENGTH = 0.1
 
 
 def kinked_optimum(
-    risks: Risks,
-    *,
-    radius: float,
-    tolerance: float = 1e-8,
-    max_newton_steps: int = 500,
+    risks: Risks, *, radius: float, tolerance: float = 1e-8, max_newton_steps: int = 500
 ) -> SaddlePoint:
     """Minimise the largest group risk of a loss with kinks over a ball, to a certified gap.
 

@@ -70,10 +70,7 @@ class GDA(descent.Descent):
 
     name: ClassVar[str] = "gda"
     rules: ClassVar[Rules] = Rules(
-        "GDA",
-        _paper_is_as_written,
-        **descent.RULES,
-        ridge=positive(or_none=True),
+        "GDA", _paper_is_as_written, **descent.RULES, ridge=positive(or_none=True)
     )
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:

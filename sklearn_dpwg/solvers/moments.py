@@ -309,12 +309,7 @@ def _learned(
 
 
 def release_moments(
-    plan: Plan,
-    release: Release,
-    data: Risks,
-    center: FloatArray,
-    clip: float,
-    noise: NoiseSource,
+    plan: Plan, release: Release, data: Risks, center: FloatArray, clip: float, noise: NoiseSource
 ) -> FloatArray:
     """Release each group's mean second moments of rows and of clipped residuals of a centre.
 
