@@ -22,14 +22,12 @@ from sklearn_dpwg.solvers.solver import Solution, effective_sample_size
 from sklearn_dpwg.solvers.steps import Space, SumSensitivity, risk_spread
 
 
-def _paper_is_as_written(solver: GDA) -> None:
-    """Refuse what the paper's schedule fixes, and a strength that is the paper's alone."""
-    for name in ("risk_share", "loss_clip") if solver.schedule == "paper" else ("ridge",):
-        value = getattr(solver, name)
-        if value is not None:
-            raise InputError(
-                f"{name} of GDA must be None with schedule={solver.schedule!r}, got {value!r}."
-            )
+def _ridge_is_the_papers(solver: GDA) -> None:
+    """Refuse a strength for planned runs, which have no regularisers."""
+    if solver.schedule != "paper" and solver.ridge is not None:
+        raise InputError(
+            f"ridge of GDA must be None with schedule='planned', got {solver.ridge!r}."
+        )
 
 
 @documented(descent.SHARED_PARAMETERS)
@@ -69,8 +67,9 @@ class GDA(descent.Descent):
     ridge: float | None = None
 
     name: ClassVar[str] = "gda"
+    set_by_paper: ClassVar[tuple[str, ...]] = ("risk_share", "loss_clip")
     rules: ClassVar[Rules] = Rules(
-        "GDA", _paper_is_as_written, **descent.RULES, ridge=positive(or_none=True)
+        "GDA", _ridge_is_the_papers, **descent.RULES, ridge=positive(or_none=True)
     )
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:

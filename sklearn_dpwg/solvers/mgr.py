@@ -23,15 +23,6 @@ from sklearn_dpwg.solvers.solver import Solution, by_loss, effective_sample_size
 from sklearn_dpwg.solvers.steps import GainOfGroups, Space, hedge, normalised, risk_spread
 
 
-def _paper_reads_all(solver: MGR) -> None:
-    """Refuse batches for the paper's schedule."""
-    if solver.schedule == "paper" and solver.sampling_rate != 1.0:
-        raise InputError(
-            "sampling_rate of MGR must be 1 with schedule='paper', whose steps read all "
-            f"records, got {solver.sampling_rate!r}."
-        )
-
-
 @documented(descent.SHARED_PARAMETERS)
 @dataclass(eq=False, repr=False, kw_only=True)
 class MGR(descent.Descent):
@@ -81,10 +72,10 @@ class MGR(descent.Descent):
     whitening: bool | None = None
 
     name: ClassVar[str] = "mgr"
+    set_by_paper: ClassVar[tuple[str, ...]] = ("sampling_rate",)
     knows_hidden_groups: ClassVar[bool] = True
     rules: ClassVar[Rules] = Rules(
         "MGR",
-        _paper_reads_all,
         **descent.RULES,
         step_size=positive(or_none=True),
         sampling_rate=share(or_all=True),

@@ -35,7 +35,7 @@ from sklearn_dpwg.solvers.fresh_records import (
     rates_of_groups,
 )
 from sklearn_dpwg.solvers.plan import Plan, first_of_least
-from sklearn_dpwg.solvers.solver import Solution
+from sklearn_dpwg.solvers.solver import Game, Solution
 
 # All sums are one release, exactly.
 SUMS = Release("sums of gradient differences", "gaussian", 1.0, 1)
@@ -115,9 +115,7 @@ class OnlineToBatch(StreamSolver):
         release = replace(release, noise_multiplier=schedule.multiplier)
         return schedule, [release], bound / np.asarray(problem.prior)
 
-    def begin(
-        self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None
-    ) -> OnlineToBatchGame:
+    def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> Game:
         return OnlineToBatchGame(plan, noise, start, learners.make_learner(self.learner))
 
 
@@ -382,12 +380,11 @@ def papers_bound(
     else:
         norms += weights * problem.lipschitz + np.append(errors, 0.0)
     curved = 0.5 * convexity * totals
+    middle = math.sqrt(float((norms**2).sum())) / radius
+    # where the learner's own convexity regularises, hardly any strength may be the best
+    strengths = middle * 2.0 ** np.arange(-30.0 if convexity else 0.0, 0.25, 0.25)
     if learner.strength is not None:
         strengths = np.array([float(learner.strength)])
-    else:
-        middle = math.sqrt(float((norms**2).sum())) / radius
-        # where the learner's own convexity regularises, hardly any strength may be the best
-        strengths = middle * 2.0 ** np.arange(0.0 if not convexity else -30.0, 0.25, 0.25)
     regret = np.array([(norms**2 / (2.0 * (each + curved))).sum() for each in strengths])
     total = float(totals[-1])
     rest = diameter * float(errors.sum()) / total

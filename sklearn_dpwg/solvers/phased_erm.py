@@ -33,17 +33,6 @@ MAX_PHASES = 128
 _WEAKEST = 1e-30
 
 
-def _paper_sets_the_rest(solver: PhasedERM) -> None:
-    """Refuse what the paper's schedule sets itself."""
-    for name in ("n_phases", "mu_weights", "sharpening", "mu_groups", "risk_share", "averaging"):
-        value = getattr(solver, name)
-        if solver.schedule == "paper" and value is not None:
-            raise InputError(
-                f"{name} of PhasedERM must be None with schedule='paper', which sets it, got "
-                f"{value!r}."
-            )
-
-
 @dataclass(eq=False, repr=False)
 class PhasedERM(FreshSolver):
     """Minimax phased ERM: exact regularised minimax solutions, released with Gaussian noise.
@@ -119,12 +108,19 @@ class PhasedERM(FreshSolver):
     centring: bool | None = None
 
     name: ClassVar[str] = "phased-erm"
+    set_by_paper: ClassVar[tuple[str, ...]] = (
+        "n_phases",
+        "mu_weights",
+        "sharpening",
+        "mu_groups",
+        "risk_share",
+        "averaging",
+    )
     knows_overlap: ClassVar[bool] = True
     knows_hidden_groups: ClassVar[bool] = True
     reads_again: ClassVar[bool] = True
     rules: ClassVar[Rules] = Rules(
         "PhasedERM",
-        _paper_sets_the_rest,
         schedule=one_of("planned", "paper"),
         centring=flag(or_none=True),
         n_phases=whole(1, MAX_PHASES, or_none=True),

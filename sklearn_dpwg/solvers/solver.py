@@ -52,8 +52,9 @@ class Solver(BaseEstimator, ABC):
     """
 
     name: ClassVar[str]
-    # what its parameters may be
+    # what its parameters may be, and which of them the paper's schedule sets itself
     rules: ClassVar[Rules] = Rules("Solver")
+    set_by_paper: ClassVar[tuple[str, ...]] = ()
     # whether a run depends on where it begins
     uses_start: ClassVar[bool] = True
     # whether it knows groups that overlap, and groups that are hidden, whose sensitivities take
@@ -84,13 +85,6 @@ class Solver(BaseEstimator, ABC):
         -------
         Plan
             Releases with their noise, steps, predictions, guarantee.
-
-        Raises
-        ------
-        ValueError
-            If a parameter of the solver, the budget or the problem is not for it.
-        PlanExceededError
-            If the solver plans for another budget, or for more than it: a fault of the solver.
         """
         self._check_parameters()
         self._check_budget(budget)
@@ -128,11 +122,6 @@ class Solver(BaseEstimator, ABC):
         -------
         Solution
             Learned weights.
-
-        Raises
-        ------
-        ValueError
-            If the plan is for other group sizes or another loss; nothing is released then.
         """
         data = self._adapt(plan, data)
         check_match(plan.problem, data)
@@ -143,6 +132,13 @@ class Solver(BaseEstimator, ABC):
     def _check_parameters(self) -> None:
         """Refuse parameters that are out of range or of a wrong type."""
         self.rules.check(self)
+        for name in self.set_by_paper if getattr(self, "schedule", "") == "paper" else ():
+            value, planned = getattr(self, name), getattr(type(self), name)
+            if value != planned:
+                raise InputError(
+                    f"{name} of {self.rules.owner} must be {planned!r} with schedule='paper', "
+                    f"which sets it, got {value!r}."
+                )
 
     def _check_budget(self, budget: Budget) -> None:
         """Refuse a budget that the solver has no use for."""
