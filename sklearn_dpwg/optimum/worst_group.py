@@ -30,8 +30,7 @@ SHARE, MIN_OF_A_GROUP = 8, 200
 TO_SOLVE, TO_STAND_IN = 20, 200
 # Fixed, so that results repeat: no noise is drawn here and nothing is hidden by the sample.
 SEED = 0
-# Weights from which the first Hessian of all records is one of single precision, which is off by
-# less than this times its trace.
+# Weights from which Hessians are in single precision first, off by less than this times the trace.
 WIDE, SINGLE = 500, 1e-7
 # Steps that leave more of the gap than this ask for a new Hessian, and, where the Hessian was
 # new, steps that leave more than that ask for one of all records.

@@ -21,11 +21,7 @@ from sklearn_dpwg.solvers.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import SLOPES_BIND, Solution, Solver, effective_sample_size
 
-# What a plan is chosen from.
-BACKENDS: dict[str, type[Solver]] = {solver.name: solver for solver in (MGR, Moments)}
-
-# Of numbers `Moments` does better where the `effective_sample_size` is at least so many times d√d,
-# as its noise is on d² numbers (benchmarks/auto_choice.py).
+# `Moments` does better where the `effective_sample_size` is at least so many times d√d.
 CLEAR_MOMENTS = 150.0
 
 
@@ -84,7 +80,7 @@ class Auto(Solver):
         return data
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
-        return BACKENDS[plan.solver]().run(plan, data, noise, start=start)
+        return SOLVERS[plan.solver]().run(plan, data, noise, start=start)
 
 
 _ALL = (AGS, Auto, Exact, GDA, MGR, Moments, OCO, OnlineToBatch, PhasedERM)

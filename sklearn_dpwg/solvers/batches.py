@@ -17,8 +17,7 @@ from sklearn_dpwg.solvers.steps import SumSensitivity, active, influence
 
 GRADIENT_AND_RISKS = "gradient and group risks"
 
-# Root of the mean squared norm of a record's gradient, as a share of the Lipschitz constant, that
-# step sizes on batches are planned for.
+# Root mean squared norm of a record's gradient that steps are planned for, as a share of L.
 GRADIENT_SPREAD = 0.4
 
 
@@ -112,7 +111,6 @@ class Batches:
         return float(np.sqrt(variance))
 
     def __str__(self) -> str:
-        """Return a line for people."""
         return f"Poisson batches, which a record joins with probability {self.rate:.3g}"
 
 

@@ -36,8 +36,7 @@ MAX_RECORDS = 2**36
 # told from smaller ones, as a share of the mean of all.
 LONGEST_STRETCH, MIN_MEAN_SQUARE = 4.0, 0.01
 
-# Entries of P are whole multiples of this: products with rows on their grid, of norms up to 4/2^-6,
-# are exact.
+# Entries of P are whole multiples of this, so that products with rows on their grid are exact.
 WHITENING_STEP = 2.0**-18
 
 # A limited loss may fall to its infimum over all scores; those up to here stand for all.
@@ -46,8 +45,7 @@ FAR = 1e8
 # Value of the constant column behind centred rows, whose mean square is 1.
 CONSTANT = 0.5
 
-# Centred rows are scaled as if their root mean square were at least this, and their mean square at
-# least so many standard deviations of its noise.
+# Least root mean square of centred rows, and least mean square in deviations of its noise.
 SHORTEST, DEVIATIONS = 2.0**-6, 2.0
 
 # Names of what is released before the first step.

@@ -48,8 +48,7 @@ BOLDNESS = 24.0
 # (benchmarks/phased_erm.py kinks); no bolder than steps are left to mend it.
 BOLDNESS_AT_KINKS, STEPS_TO_MEND = 32.0, 5.0
 
-# A noisy gradient points uphill along the velocity if it does so by more than this many standard
-# deviations of its noise, which noise alone does in one step of 740.
+# A noisy gradient points uphill if it does so by more than this many deviations of its noise.
 UPHILL = 3.0
 
 # What is left of the longest step after that; 1 would promise no end of the shortening.
@@ -109,8 +108,7 @@ class DescentSchedule:
     """What every run of the family needs besides the records and the noise."""
 
     n_steps: int  # number of steps T, for which step sizes are planned
-    # distance from the first weights that step sizes are planned for; 0 where every step is
-    # `step_size` long
+    # distance from the first weights that is planned for; 0 where every step is `step_size` long
     initial_distance: float
     # length of a planned step, as a share of `initial_distance/(s √T)` for a coordinate's noise s
     step_share: float = 0.0
@@ -144,7 +142,6 @@ class DescentSchedule:
         return self.lowest_loss + (loss_clip - self.lowest_loss) / 2.0
 
     def __str__(self) -> str:
-        """Return a few lines for people."""
         lines = [
             f"{self.n_steps:,} steps of at most {self.longest_step:.3g}, losses counted up to "
             f"{self.loss_clip:.3g}; the average of {self.averaged:,} iterates",

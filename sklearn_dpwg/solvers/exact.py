@@ -30,7 +30,6 @@ class ExactSchedule:
     tolerance: float  # certified duality gap at which it stops, in units of the loss
 
     def __str__(self) -> str:
-        """Return a line for people."""
         return f"Newton's method to a certified duality gap of {self.tolerance:.0e}"
 
 
@@ -104,7 +103,6 @@ class PeopleSchedule:
     correction: float  # c, which multiplies the optimism of a risk and its variance by sampling
 
     def __str__(self) -> str:
-        """Return a line for people."""
         return (
             "the least favourable group weights shrunk towards the groups' shares, as far as new "
             f"people gain by it, with {self.correction:g} times the optimism of risks"

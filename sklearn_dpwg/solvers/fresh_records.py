@@ -143,14 +143,10 @@ class StreamSchedule:
     noise: str  # name of the prefix-sum mechanism
     worst_std: float  # deviation of the noisiest sum, per unit of noise and sensitivity
     rates: tuple[float, ...]  # records of a round, on average: of each group, or of all places
+    stops_early: bool = False  # whether play may end before all records are used
     remark: str = ""
 
     __repr__ = short_repr
-
-    @property
-    def stops_early(self) -> bool:
-        """Whether play may end before all records are used."""
-        return False
 
     @property
     def of_round(self) -> float:
@@ -158,7 +154,6 @@ class StreamSchedule:
         return float(self.rates[0] if self.stops_early else sum(self.rates))
 
     def __str__(self) -> str:
-        """Return a line or two for people."""
         text = (
             f"up to {self.n_rounds:,} rounds of {self.of_round:,.4g} fresh records, {self.noise} "
             f"noise on sums\n{self.remark}"

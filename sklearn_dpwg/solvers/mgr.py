@@ -145,14 +145,12 @@ class MGRSchedule(descent.DescentSchedule):
         return math.isfinite(self.clip_of_level)
 
     def __str__(self) -> str:
-        """Return a few lines for people."""
         return "\n".join([*([str(self.batches)] if self.batches else []), super().__str__()])
 
 
 # What a run takes from released risks: group weights, the clip of losses, shrinkage.
 
-# The assumed spread of the group risks counts like so many released ones, and the spread that is
-# gone by is at least this share of the assumed.
+# The assumed spread of the group risks counts like so many released ones; its least share.
 ASSUMED_STEPS, MIN_SPREAD = 10.0, 1.0 / 30.0
 
 # A group leads another by at most this and log p in its exponent, so that others can overtake it.

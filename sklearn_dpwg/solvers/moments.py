@@ -45,8 +45,7 @@ MIN_CLIP_NORM = 0.05
 # Norm of the weights that the planning bound is for, as a share of the problem's `reach`.
 INITIAL_DISTANCE = 0.3
 
-# What planning assumes that residuals, and weights from those of the round before, are in the last
-# of several rounds, over the target bound and the initial distance.
+# Residuals, and moves of the weights, in the last of several rounds, over those of a single one.
 LEFT_BY_ROUNDS = 0.5
 
 
@@ -71,7 +70,6 @@ class MomentsSchedule:
         return len(self.multipliers)
 
     def __str__(self) -> str:
-        """Return a line for people."""
         return (
             f"{self.n_steps} round(s) of every group's second moments, which a record moves by at "
             f"most {self.sensitivity:.4g}"
@@ -336,11 +334,9 @@ def release_moments(
 
 # A slack is at most this share of the radius in the units that the ball sees.
 SLACK_IN_BALL = 1e-3
-# Gap to solve to, in units of the loss, or of risks that noise has made larger: below it digits
-# are worth nothing.
+# Gap to solve to, in units of the loss, or of risks that noise has made larger.
 TOLERANCE = 1e-6
-# Noise counts so many times when a group is pulled towards the others: a Hessian that is wrong
-# costs less than one that is loud (benchmarks/moments.py caution).
+# Noise counts so many times when a group is pulled towards the others (benchmarks/moments.py).
 CAUTION = 2.0
 
 

@@ -139,8 +139,7 @@ class OCO(StreamSolver):
 AVERAGED_VARIANCE = 0.35
 # The plan's step is at most this over H: gradient descent may swing for ever beyond.
 LONGEST_STEP = 2.0
-# Standard deviation of the group risks under the group weights that planning assumes, as a share
-# of the feedback range; between MGR's tenth and Hoeffding's 0.35.
+# Standard deviation of the group risks that planning assumes, as a share of the feedback range.
 RISK_SPREAD = 0.2
 
 
@@ -164,10 +163,6 @@ class OCOSchedule(StreamSchedule):
     fixed_strength: float | None  # of the weights player, where it does not follow the noise
     averaging: float  # round t counts in the averages in proportion to t to this power
     group_rate: float = 0.0  # step size η of the group player
-
-    @property
-    def stops_early(self) -> bool:
-        return self.play == "sampled"
 
     @property
     def smoothness(self) -> float:
@@ -354,6 +349,7 @@ def schedule_of(
         noise=solver.mechanism,
         worst_std=mechanism.worst_standard_deviation,
         rates=tuple(of_round.tolist()),
+        stops_early=play == "sampled",
         gradient_multiplier=releases[0].noise_multiplier,
         feedback_multiplier=multiplier,
         gradient_diameter=gradient_diameter,
@@ -492,8 +488,9 @@ class OCOGame(StreamGame):
             noisy = self._noise.laplace(sums / rates, sensitivity=moved, release=release)
             rate = schedule.group_rate
             scale = rate * schedule.feedback_multiplier * schedule.loss_sensitivity / rates
-            correction = np.where(is_read, steps.log_mean_exp_laplace(scale), 0.0)
-            self._groups.update(-noisy + correction / rate)
+            # log E exp of the noise; the square of its scale from 1 on, where it is infinite
+            correction = np.maximum(scale**2, -np.log1p(-np.minimum(scale**2, 0.9)))
+            self._groups.update(-noisy + np.where(is_read, correction, 0.0) / rate)
 
     def _read(
         self, oracle: SampleOracle, group: int, weights: FloatArray, n_weight: int, n_feedback: int
@@ -541,8 +538,7 @@ class SampledGame(OCOGame):
             self._groups.update(group, schedule.feedback_bound - noisy)
 
 
-# Standard deviation that hidden groups' risks are expected to have, as a share of what predicting
-# nothing can cost: what noisy sums say counts as far as it is more than noise.
+# Expected standard deviation of hidden groups' risks, as a share of what predicting nothing costs.
 EXPECTED_SPREAD = 0.05
 
 

@@ -171,8 +171,7 @@ def round_weights(n_rounds: int, power: float) -> FloatArray:
 # --- the plan of least bound --------------------------------------------------------------------
 
 MIN_ROUNDS = 4
-# Deviation of the output's noise over what it would be if all sums had one and the same noise:
-# 0.50 to 0.69 for Toeplitz and k = 1 with 8 to 256 rounds.
+# Deviation of the output's noise over what it would be if all sums had one and the same noise.
 ADDED_UP = 0.6
 MIXTURE = "the risk of a fixed mixture of the groups is minimised, not that of the worst-off one"
 # A parameter-free learner hears at most so many deviations of the norm of the noise.

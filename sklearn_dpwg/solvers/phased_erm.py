@@ -277,8 +277,7 @@ class PhaseGame(Game):
 PHASES = (1, 2, 4, 8, 11, 16)
 RISK_SHARES = (0.05, 0.1, 0.2)
 AVERAGED = (0.0, 0.5)
-# Equal strengths and an average of the last phases do about as well where losses curve
-# (benchmarks/phased_erm.py variants) and leave far more noise on the output where they do not.
+# Equal strengths leave far more noise on the output where losses do not curve.
 SHARPENINGS = (1.25, 1.6, 2.5)
 WIDTHS = (1.0, 0.25, 0.1, 0.025)
 

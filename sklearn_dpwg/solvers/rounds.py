@@ -28,8 +28,7 @@ _UNIT = 2.0**-53
 _ROUNDINGS_OF_A_MEAN = 16
 # Digits that a logarithm of a group weight may take before the point, as roundings.
 _LOG_WEIGHT = 750.0
-# The certified distance to the exact solution may add this share to a sensitivity, where floating
-# point can show so small a gap.
+# Share that the certified distance to the exact solution may add to a sensitivity.
 SLACK = 0.01
 
 
@@ -330,7 +329,6 @@ class PhaseSchedule:
         return replace(self, solved=replace(part, loss=self.solved.loss), sums=sums)
 
     def __str__(self) -> str:
-        """Return a few lines for people."""
         first = self.phase(0, np.asarray(self.solved.prior))
         lines = [
             f"{self.n_phases} phase(s), of which the last {self.averaged} are averaged; in the "

@@ -57,8 +57,7 @@ class Solver(BaseEstimator, ABC):
     set_by_paper: ClassVar[tuple[str, ...]] = ()
     # whether a run depends on where it begins
     uses_start: ClassVar[bool] = True
-    # whether it knows groups that overlap, and groups that are hidden, whose sensitivities take
-    # proofs of their own
+    # whether sensitivities are proved for groups that overlap, and for groups that are hidden
     knows_overlap: ClassVar[bool] = False
     knows_hidden_groups: ClassVar[bool] = False
 
@@ -306,8 +305,7 @@ class ByLoss:
 
     # length of a step, over `initial_distance/(s √T)` for a coordinate's noise s
     step_share: float = 0.14
-    # losses count up to this multiple of what predicting nothing can cost: a lower clip hides
-    # groups that a model fails, a higher one has more noise
+    # losses count up to this multiple of what predicting nothing can cost
     loss_clip: float = 2.16
     clip_norm: float = 0.9  # of gradients, over the root mean square of centred rows
     # where finite, losses of a step count up to this multiple of the mean released loss
@@ -338,7 +336,7 @@ class ByLoss:
 # power of the `effective_sample_size` from here on, losses with its logarithm.
 SLOPES_BIND, SLOPES_LOOSEN, LOSSES_BIND = 2_000.0, 0.3, 1_500.0
 
-# A group whose few, large losses a lower clip hides would lose all that groups gain elsewhere.
+# A lower clip would hide a group's few, large losses.
 LOG_LOSS = ByLoss(loss_clip=4.33, is_centred=True, shrinks=True, whitens=True, passes=60)
 # Its slopes are residuals, most of them small beside the largest.
 SQUARED_ERROR = ByLoss(

@@ -20,12 +20,11 @@ from sklearn_dpwg.solvers.centring import Centring, GradientClip, release_centre
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, by_loss
 
-# Standard deviation of the group risks under the group weights that planning assumes, as a share
-# of what predicting nothing can cost: what groups that carry weight differ by in practice.
+# Standard deviation of the group risks that planning assumes, over what predicting nothing costs.
 SPREAD_OVER_ZERO_SCORE = 0.15
 
-# Half of log E exp of the noise is subtracted from a group's exponent at a fixed rate: all of it
-# would drive out small groups that are truly worst off, none would let noise alone raise them.
+# Share of log E exp of the noise that a group's exponent is corrected by: without it noise alone
+# raises small groups, with all of it none of them that is truly worst off.
 CORRECTION = 0.5
 
 # A mixture's weight is at least this of its largest, where what minimises it needs positive ones.
@@ -150,12 +149,6 @@ def hedge(problem: Problem, n_steps: int, variances: FloatArray) -> tuple[float,
     sharpness = math.sqrt(entropy / (spread**2 / n_steps + float(variances.mean()) / 2))
     owed = -np.log(prior) / sharpness + sharpness * spread**2 / n_steps
     return sharpness, np.asarray(owed + sharpness * (variances + variances.max()) / 4)
-
-
-def log_mean_exp_laplace(scale: FloatArray) -> FloatArray:
-    """Return log E exp(N) of Laplace noise of a scale; scale² from 1 on, where it is infinite."""
-    square = scale**2
-    return np.maximum(square, -np.log1p(-np.minimum(square, 0.9)))
 
 
 def normalised(log_weights: FloatArray, *, least: float = 0.0) -> FloatArray:
