@@ -25,12 +25,18 @@ from sklearn_dpwg.solvers.steps import variance_between
 
 @dataclass(frozen=True)
 class ExactSchedule:
-    """Public numbers of the exact solver."""
+    """Public numbers of the exact solver, and of what is best for new people."""
 
     tolerance: float  # certified duality gap at which it stops, in units of the loss
+    correction: float = 0.0  # c, which multiplies the optimism of a risk; 0 for the optimum itself
 
     def __str__(self) -> str:
-        return f"Newton's method to a certified duality gap of {self.tolerance:.0e}"
+        if not self.correction:
+            return f"Newton's method to a certified duality gap of {self.tolerance:.0e}"
+        return (
+            "the least favourable group weights shrunk towards the groups' shares, as far as new "
+            f"people gain by it, with {self.correction:g} times the optimism of risks"
+        )
 
 
 @dataclass(eq=False, repr=False)
@@ -81,8 +87,8 @@ class Exact(Solver):
 
 # For people like the records: between the average and the worst group.
 
-# Shares of the least favourable group weights, and ridges in records that count as their mean does:
-# shares are compared at the second ridge, then ridges at the best share.
+# Shares of the least favourable group weights, compared at the first ridge; ridges, compared at the
+# best share, in records that count as their mean does.
 SHARES, RIDGES, FIRST_RIDGE = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0), (0.001, 0.3, 1.0, 3.0), 0.3
 # As shares of what predicting nothing costs: what a last step promises of a fit that is compared,
 # and of the one that is kept, and the optimism of which no ridge saves anything that counts.
@@ -93,20 +99,6 @@ LEFT, MAX_STEPS = 0.03, 100
 N_DIRECTIONS, SEED = 32, 0
 # Squared lengths of rows are added up in multiples of it.
 STEP = 2.0**-30
-
-
-@dataclass(frozen=True)
-class PeopleSchedule:
-    """Public numbers of the rule."""
-
-    tolerance: float  # certified gap of the least favourable group weights, in units of the loss
-    correction: float  # c, which multiplies the optimism of a risk and its variance by sampling
-
-    def __str__(self) -> str:
-        return (
-            "the least favourable group weights shrunk towards the groups' shares, as far as new "
-            f"people gain by it, with {self.correction:g} times the optimism of risks"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,13 +122,13 @@ class People(Exact):
         is_of_people = problem.optimism_correction > 0.0 and problem.loss.smooth
         if problem.n_groups == 1 or not is_of_people:
             return Exact(self.tolerance).plan(problem, budget)
-        schedule = PeopleSchedule(self.tolerance, problem.optimism_correction)
+        schedule = ExactSchedule(self.tolerance, problem.optimism_correction)
         # it may leave a group to what others learn, which nothing bounds on the records
         bounds = (problem.loss_range,) * problem.n_groups
         return Plan(self.name, problem, budget, (), schedule, bounds)
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
-        if not isinstance(plan.schedule, PeopleSchedule):
+        if not plan.schedule.correction:
             return super()._run(plan, data, noise, start)
         with one_blas_thread():
             return _Search(data, plan.problem, plan.schedule).solution()
@@ -145,7 +137,7 @@ class People(Exact):
 class _Search:
     """The fits to some records that are compared, each made once."""
 
-    def __init__(self, data: Risks, problem: Problem, schedule: PeopleSchedule) -> None:
+    def __init__(self, data: Risks, problem: Problem, schedule: ExactSchedule) -> None:
         self._data, self._radius, self._correction = data, problem.radius, schedule.correction
         self._unit = problem.constants.zero_score
         sizes = np.asarray(data.group_sizes, dtype=float)

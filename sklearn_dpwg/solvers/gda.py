@@ -13,21 +13,12 @@ from sklearn_dpwg._checks import FloatArray, Rules, positive
 from sklearn_dpwg._repr import documented
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
-from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.saddle_point import on_simplex
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.solvers import descent
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, effective_sample_size
 from sklearn_dpwg.solvers.steps import Space, SumSensitivity, risk_spread
-
-
-def _ridge_is_the_papers(solver: GDA) -> None:
-    """Refuse a strength for planned runs, which have no regularisers."""
-    if solver.schedule != "paper" and solver.ridge is not None:
-        raise InputError(
-            f"ridge of GDA must be None with schedule='planned', got {solver.ridge!r}."
-        )
 
 
 @documented(descent.SHARED_PARAMETERS)
@@ -68,9 +59,7 @@ class GDA(descent.Descent):
 
     name: ClassVar[str] = "gda"
     set_by_paper: ClassVar[tuple[str, ...]] = ("risk_share", "loss_clip")
-    rules: ClassVar[Rules] = Rules(
-        "GDA", _ridge_is_the_papers, **descent.RULES, ridge=positive(or_none=True)
-    )
+    rules: ClassVar[Rules] = Rules("GDA", **descent.RULES, ridge=positive(or_none=True))
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         plan = paper_plan if self.schedule == "paper" else least_bound_plan

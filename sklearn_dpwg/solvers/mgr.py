@@ -301,13 +301,10 @@ def learned_problem(problem: Problem, solver: MGR, budget: Budget) -> Problem:
         )
     if not is_centred:
         return problem
-    by = ""
-    if white or (white is None and by_loss(problem.loss).whitens):
+    by, of_loss = "", by_loss(problem.loss, effective_sample_size(problem, budget))
+    if white or (white is None and of_loss.whitens):
         by = centring.planned_whitening(problem, math.inf if white else budget.mu)
-    limit = centring.GradientClip(
-        by_loss(problem.loss, effective_sample_size(problem, budget)).clip_norm, by
-    )
-    return centring.centred_problem(problem, limit)
+    return centring.centred_problem(problem, centring.GradientClip(of_loss.clip_norm, by))
 
 
 def _pay_for_batches(

@@ -98,10 +98,9 @@ class OnlineToBatch(StreamSolver):
     @property
     def exponent(self) -> float:
         """Power k of the rounds' weights t^k; the paper's is 3 for parameter-free learners."""
-        if self.power is None and self.schedule == "paper":
-            learner = learners.make_learner(self.learner)
-            return 3.0 if isinstance(learner, learners.ParameterFree) else 1.0
-        return 1.0 if self.power is None else float(self.power)
+        is_free = isinstance(learners.make_learner(self.learner), learners.ParameterFree)
+        planned = 3.0 if is_free and self.schedule == "paper" else 1.0
+        return planned if self.power is None else float(self.power)
 
     def _scheduled(self, problem: Problem, budget: Budget) -> Planned:
         if not math.isfinite(problem.smoothness):
