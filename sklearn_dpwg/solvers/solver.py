@@ -185,14 +185,14 @@ def check_match(problem: Problem, data: Risks) -> None:
 
     Where groups are hidden their sizes are none.
     """
-    is_hidden = problem.hidden is not None
-    names = "records, groups" if is_hidden else "group sizes"
-
-    def facts(source: Any, n_records: int) -> tuple[Any, ...]:
-        of_groups = (n_records, source.n_groups) if is_hidden else (source.cell_sizes,)
-        return (*of_groups, source.loss, source.n_weights, source.intercept_scaling)
-
-    of_plan, of_records = facts(problem, problem.n_records), facts(data, sum(data.group_sizes))
+    is_hidden, names = problem.hidden is not None, "group sizes"
+    of_plan: tuple[Any, ...] = (problem.cell_sizes,)
+    of_records: tuple[Any, ...] = (data.cell_sizes,)
+    if is_hidden:
+        names, of_plan = "records, groups", (problem.n_records, problem.n_groups)
+        of_records = (sum(data.group_sizes), data.n_groups)
+    of_plan += (problem.loss, problem.n_weights, problem.intercept_scaling)
+    of_records += (data.loss, data.n_weights, data.intercept_scaling)
     if of_plan != of_records:
         raise InputError(
             f"The plan is for other records: it has ({names}, loss, weights, intercept scaling) = "
