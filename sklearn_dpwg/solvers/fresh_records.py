@@ -253,10 +253,7 @@ class NoisySums:
 
 
 class StreamGame(Game):
-    """Rounds that are played as far as records last: all groups are used up together.
-
-    The game pauses where any group has too few records left.
-    """
+    """Rounds that are played while every group has records for one: all are used up together."""
 
     _schedule: StreamSchedule
     _n_played = 0

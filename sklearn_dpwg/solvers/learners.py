@@ -279,8 +279,8 @@ class Hedge(GroupPlayer):
 class HedgeOfSums(Hedge):
     """Exponential weights of noisy sums of all losses so far, as far as they are more than noise.
 
-    Sums of variance v are expected to differ by a variance e: they count by e/(e + v), less half of
-    what their noise adds to the mean of an exponential.
+    Sums of variance v that differ by a variance e count by e/(e + v), less half of their noise's
+    log E exp.
     """
 
     _exponents: FloatArray | float = 0.0

@@ -156,8 +156,8 @@ ASSUMED_STEPS, MIN_SPREAD = 10.0, 1.0 / 30.0
 # A group leads another by at most this and log p in its exponent, so that others can overtake it.
 MAX_LEAD = 4.0
 
-# Steps whose released risks tell the level of losses; it is raised by so many standard deviations
-# of its noise, and losses count at least up to this share of the planned clip.
+# Steps whose released risks tell the level of losses; deviations of its noise that it is raised by,
+# and the least share of the planned clip.
 WINDOW, DEVIATIONS, MIN_LOSS_CLIP = 10, 2.0, 1e-3
 
 # A group's mean risk is believed to be lower than released by so many deviations of its noise.

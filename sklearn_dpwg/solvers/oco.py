@@ -155,7 +155,7 @@ class OCOSchedule(StreamSchedule):
     loss_clip: float  # a record's loss counts for at most this in the feedback,
     # and what exceeds this: the infimum, or where groups are hidden the middle of the range
     center: float
-    # records of each group that the weights player reads in a round on average, which sums are over
+    # records of each group in a round for the weights player, on average: sums are over them
     weight_rates: tuple[float, ...]
     feedback_rates: tuple[float, ...]  # the same for the group player
     feedback_bound: float  # U of a sampled game: EXP3 gets U minus a noisy loss, within [0, 2U]

@@ -432,11 +432,9 @@ def paper_plan(problem: Problem, budget: Budget, solver: PhasedERM) -> Plan:
     A phase that would cost more than the budget, as the paper's bound on the noise allows at large
     ε, gets the least noise that keeps it. The logarithm of η is of base 2, as the proof needs.
     """
-    solved = problem
+    solved, width = problem, solver.smoothing_width or DEFAULT_WIDTH
     if not problem.loss.smooth:
-        solved = replace(
-            problem, loss=problem.loss.smoothed(solver.smoothing_width or DEFAULT_WIDTH)
-        )
+        solved = replace(problem, loss=problem.loss.smoothed(width))
     n, p = min(problem.group_sizes), problem.n_groups
     n_phases = max(1, int(math.log2(n)))
     n_read = n // n_phases

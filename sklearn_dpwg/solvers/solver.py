@@ -129,7 +129,6 @@ class Solver(BaseEstimator, ABC):
         return self._run(plan, data, noise, start)
 
     def _check_parameters(self) -> None:
-        """Refuse parameters that are out of range or of a wrong type."""
         self.rules.check(self)
         for name in self.set_by_paper if getattr(self, "schedule", "") == "paper" else ():
             value, planned = getattr(self, name), getattr(type(self), name)

@@ -23,8 +23,7 @@ from sklearn_dpwg.solvers.solver import Solution, by_loss
 # Standard deviation of the group risks that planning assumes, over what predicting nothing costs.
 SPREAD_OVER_ZERO_SCORE = 0.15
 
-# Share of log E exp of the noise that a group's exponent is corrected by: without it noise alone
-# raises small groups, with all of it none of them that is truly worst off.
+# Share of log E exp of the noise that a group's exponent is corrected by.
 CORRECTION = 0.5
 
 # A mixture's weight is at least this of its largest, where what minimises it needs positive ones.
