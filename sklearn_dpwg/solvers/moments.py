@@ -243,8 +243,9 @@ def _active(
         return moments, stds, stds_of_rows
     shares = steps.active_shares(problem)
     mean = np.tensordot(shares, moments, 1)
-    both = (np.where(is_active, s, np.linalg.norm(shares * s)) for s in (stds, stds_of_rows))
-    return np.where(is_active[:, None, None], moments, mean), *both
+    stds = np.where(is_active, stds, np.linalg.norm(shares * stds))
+    stds_of_rows = np.where(is_active, stds_of_rows, np.linalg.norm(shares * stds_of_rows))
+    return np.where(is_active[:, None, None], moments, mean), stds, stds_of_rows
 
 
 def _learned(

@@ -329,8 +329,9 @@ def paper_plan(problem: Problem, multiplier: float, solver: OnlineToBatch) -> Bo
         stds = mechanism.standard_deviations()
         bound, strength = papers_bound(schedule, learner, stds)
     share = _proved_share(schedule)
-    noise = {"multiplier": multiplier / share, "papers_factor": schedule.papers_factor * share}
-    return replace(schedule, strength=strength, remark=remark, **noise), bound
+    schedule = replace(schedule, papers_factor=schedule.papers_factor * share)
+    multiplier /= share
+    return replace(schedule, strength=strength, remark=remark, multiplier=multiplier), bound
 
 
 def _proved_share(schedule: OnlineToBatchSchedule) -> float:
