@@ -25,8 +25,12 @@ from sklearn_dpwg.losses import (
     SquaredError,
     SquaredHinge,
 )
-from sklearn_dpwg.optimum import project_to_ball
-from sklearn_dpwg.optimum.saddle_point import ON_SPHERE, ball_gap, solve_saddle_point
+from sklearn_dpwg.optimum.saddle_point import (
+    ON_SPHERE,
+    ball_gap,
+    project_to_ball,
+    solve_saddle_point,
+)
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
 from sklearn_dpwg.privacy.sensitivity import weighting_slack

@@ -3,7 +3,6 @@
 Nothing here is private: what comes out is as secret as the records.
 """
 
-from sklearn_dpwg.optimum.saddle_point import project_to_ball
 from sklearn_dpwg.optimum.worst_group import worst_group_optimum
 
-__all__ = ["project_to_ball", "worst_group_optimum"]
+__all__ = ["worst_group_optimum"]

@@ -52,12 +52,10 @@ def solve_saddle_point(
 ) -> SaddlePoint:
     """Solve the regularised worst-group problem on a ball to a certified gap.
 
-    Both strengths are positive; an infinite `mu_groups` keeps the group weights at the prior. A
-    small one is approached through larger ones, each solved roughly. With the constants L and H of
-    the loss, a first-order method with a proved cap on its iterations takes over where Newton's
-    misses the tolerance: it reaches any that floating point can show, at least ``attainable_gap``,
-    on every data set. A full step that leaves at most the share `keep_hessian` of the gap keeps its
-    Hessian for the next one: with many weights a Hessian costs far more than a step.
+    A small `mu_groups` is approached through larger ones, each solved roughly. With the constants L
+    and H of the loss, `accelerated_gradient` takes over where Newton's method misses the tolerance,
+    so that any from ``attainable_gap`` on is reached on every data set. A full step that leaves at
+    most the share `keep_hessian` of the gap keeps its Hessian, which costs far more than a step.
     """
     center = np.zeros(risks.n_weights) if center is None else center
     weights = project_to_ball(center if start is None else start, radius)
@@ -173,8 +171,6 @@ def attainable_gap(
 ) -> Any:
     """Return the smallest gap that floating point can be asked to show on every data set.
 
-    One for each strength of the weights' regularisation, if there are several.
-
     It is a hundred units of rounding of the largest slope times the radius, and what rounding of
     the group weights adds to a gradient, ``h = 10 ε_mach R L²/μ_λ``, and by that to the gap, at
     most ``min(2 R h, h²/(2 μ_w))``: docs/theory/saddle-point.md.
@@ -206,9 +202,8 @@ class RegularisedObjective:
     """Primal side of ``min_w max_λ Σ λ_i L_i(w) + μ_w/2 ‖w - c‖² - μ_λ KL(λ‖π)`` on a ball.
 
     The group player has the closed form ``λ_i ∝ π_i exp(L_i(w)/μ_λ)``, which leaves
-    ``P(w) = μ_λ log Σ π_i exp(L_i(w)/μ_λ) + μ_w/2 ‖w - c‖²`` to be minimised.
-
-    Both strengths are positive; an infinite μ_λ keeps the group weights at the prior π.
+    ``P(w) = μ_λ log Σ π_i exp(L_i(w)/μ_λ) + μ_w/2 ‖w - c‖²`` to be minimised. Both strengths are
+    positive; an infinite μ_λ keeps the group weights at the prior π.
     """
 
     risks: RiskFunctions
@@ -242,21 +237,11 @@ class RegularisedObjective:
             return worst + self.mu_groups * log_sum_exp(exponents), group_weights
         return group_weights @ group_risks, group_weights
 
-    def coupling(self, at: Evaluation) -> FloatArray:
-        """Return what the group player's answer adds to the Hessian."""
-        spread = at.group_gradients - at.group_weights @ at.group_gradients
-        return np.asarray((spread.T * at.group_weights) @ spread / self.mu_groups)
-
-    def answer(self, at: Evaluation, rise: FloatArray) -> FloatArray:
-        """Return the group weights that go with a rise of the group risks, to first order."""
-        growth = 1.0 + (rise - at.group_weights @ rise) / self.mu_groups
-        group_weights = at.group_weights * np.maximum(growth, 0.0)
-        return np.asarray(group_weights / group_weights.sum())
-
     def hessian(self, at: Evaluation) -> FloatArray:
         """Return the Hessian of P: curvature, what the group player's answer adds, and μ_w."""
         hessian = self.risks.hessian(at.weights, at.group_weights)
-        hessian += self.coupling(at)
+        spread = at.group_gradients - at.group_weights @ at.group_gradients
+        hessian += (spread.T * at.group_weights) @ spread / self.mu_groups
         hessian[np.diag_indices_from(hessian)] += self.mu_weights
         return hessian
 
@@ -293,20 +278,7 @@ def ball_gap(weights: FloatArray, gradient: FloatArray, mu_weights: float, radiu
 
 
 def project_to_ball(weights: FloatArray, radius: float) -> FloatArray:
-    """Return the nearest point of the ball of a radius around zero.
-
-    Parameters
-    ----------
-    weights : ndarray
-        Any point.
-    radius : float
-        Radius of the ball.
-
-    Returns
-    -------
-    ndarray
-        The point itself where it lies inside.
-    """
+    """Return the nearest point of the ball of a radius around zero."""
     norm = float(np.linalg.norm(weights))
     return weights if norm <= radius else weights * (radius / norm)
 
@@ -338,8 +310,7 @@ def iteration_cap(
 
     It is ``⌈√κ log(8 κ D / tolerance)⌉ + 1`` with κ = S/μ_w, ``S = H + μ_w + L²/μ_λ`` and
     ``D = 2R (L + μ_w (R + ‖c‖))``, and at least 1; L and H are constants of the loss in the weights
-    and c is the centre of the quadratic. L need not hold outside the ball, so the method is the
-    variant of Nesterov's that never leaves it: docs/theory/saddle-point.md, Theorems 2 and 3.
+    and c is the centre of the quadratic: docs/theory/saddle-point.md, Theorems 2 and 3.
     """
     radius, mu_weights = objective.radius, objective.mu_weights
     condition = (smoothness + mu_weights + lipschitz**2 / objective.mu_groups) / mu_weights
@@ -357,10 +328,9 @@ def accelerated_gradient(
     lipschitz: float,
     smoothness: float,
 ) -> tuple[Evaluation, int]:
-    """Minimise a regularised objective by Nesterov's method, all of it inside the ball.
+    """Minimise a regularised objective by Nesterov's method within `iteration_cap` steps.
 
-    The gap of the point returned is at most `tolerance`, unless floating point cannot show it; the
-    steps are at most `iteration_cap`.
+    L need not hold outside the ball, so the variant is one that never leaves it.
     """
     cap = iteration_cap(objective, tolerance, lipschitz=lipschitz, smoothness=smoothness)
     smooth = smoothness + objective.mu_weights + lipschitz**2 / objective.mu_groups
@@ -383,26 +353,3 @@ def accelerated_gradient(
             if certified.gap <= tolerance:
                 break
     return certified, n_steps
-
-
-# Algorithm 4 of Zhou and Bassily, kept as the reference to compare with.
-
-
-def primal_dual_subgradient(
-    objective: RegularisedObjective, n_steps: int
-) -> tuple[FloatArray, FloatArray]:
-    """Run N projected subgradient steps against best responses; return averages of both players.
-
-    Step t has length 1/(μ_w t); the gap is O(log N / N · (L²/μ_w + M² μ_w)). (Zhou and Bassily
-    2024, Algorithm 4 and Theorem 11)
-    """
-    weights = project_to_ball(objective.center, objective.radius)
-    weights_sum = np.zeros_like(weights)
-    group_weights_sum = np.zeros(len(objective.prior))
-    for t in range(1, n_steps + 1):
-        at = objective.evaluate(weights)
-        weights_sum += weights
-        group_weights_sum += at.group_weights
-        moved = weights - at.gradient / (objective.mu_weights * t)
-        weights = project_to_ball(moved, objective.radius)
-    return weights_sum / n_steps, group_weights_sum / n_steps

@@ -30,8 +30,7 @@ SHARE, MIN_OF_A_GROUP = 8, 200
 TO_SOLVE, TO_STAND_IN = 20, 200
 # Fixed, so that results repeat: no noise is drawn here and nothing is hidden by the sample.
 SEED = 0
-# Weights from which the first Hessian of all records is one of single precision, which is off by
-# less than this times its trace.
+# Weights from which Hessians are in single precision first, off by less than this times the trace.
 WIDE, SINGLE = 500, 1e-7
 # Steps that leave more of the gap than this ask for a new Hessian, and, where the Hessian was
 # new, steps that leave more than that ask for one of all records.
@@ -47,11 +46,7 @@ ROUNDING, TINY = 1e-15, 1e-20
 
 
 def worst_group_optimum(
-    risks: Risks,
-    *,
-    radius: float,
-    tolerance: float = 1e-8,
-    max_newton_steps: int = 500,
+    risks: Risks, *, radius: float, tolerance: float = 1e-8, max_newton_steps: int = 500
 ) -> SaddlePoint:
     """Minimise the largest group risk over a ball, to a certified gap.
 
@@ -74,10 +69,7 @@ def worst_group_optimum(
 
     Notes
     -----
-    A loss with kinks is rounded by parabolas that shrink (``kinked_optimum``). A smooth one is
-    solved on samples of growing size and then on all records; a sample that misleads costs time and
-    nothing else. Risks off by ρ and their gradients by η in floating point make the gap off by at
-    most ``2ρ + 2Rη``.
+    Risks off by ρ and gradients by η in floating point make the gap off by at most ``2ρ + 2Rη``.
 
     References
     ----------
@@ -88,6 +80,7 @@ def worst_group_optimum(
             risks, radius=radius, tolerance=tolerance, max_newton_steps=max_newton_steps
         )
     at = first_point(risks)
+    # a sample that misleads costs time and nothing else
     curvature: Any = _Rough(risks) if risks.n_weights >= WIDE else None
     # the matrices of a step are small: threads of BLAS would wait for each other
     with one_blas_thread():
@@ -104,11 +97,7 @@ def worst_group_optimum(
 
 
 def smooth_optimum(
-    risks: RiskFunctions,
-    *,
-    radius: float,
-    tolerance: float = 1e-8,
-    max_newton_steps: int = 500,
+    risks: RiskFunctions, *, radius: float, tolerance: float = 1e-8, max_newton_steps: int = 500
 ) -> SaddlePoint:
     """Minimise the largest of smooth convex functions, such as the risks of a known population."""
     with one_blas_thread():
@@ -193,12 +182,10 @@ def minimax_newton(
 ) -> SaddlePoint:
     """Minimise the largest group risk over a ball by steps to the minimum of a model of it.
 
-    `curvature` (all records, or a sample) gives Hessians for as long as that serves; one is kept,
-    and taught the change of gradient along each step (BFGS), for as long as the gap falls quickly.
-    A step that gains nothing is damped: docs/theory/saddle-point.md. Where the next step promises
-    to lower the largest risk by no more than `enough`, it is taken unseen, and the gap is infinite;
-    else the pair with the smallest gap is returned. Steps count from those of the start. (J.
-    Nocedal and S. J. Wright 2006, Numerical Optimization, chapters 6 and 18)
+    `curvature` (all records, or a sample) gives Hessians while that serves; one is kept, with BFGS
+    updates, while the gap falls quickly. A step that gains nothing is damped. Where the next step
+    promises no more than `enough` it is taken unseen, with an infinite gap; else the pair with the
+    smallest gap is returned. (Nocedal and Wright 2006, Numerical Optimization, chapters 6 and 18)
     """
     source = risks if curvature is None else curvature
     best = at = _Point.of(risks, start.weights, start.group_weights, radius)
@@ -251,8 +238,7 @@ def _line_search(
 ) -> _Point | None:
     """Go towards a target until the largest risk falls by a share of what the lines promise.
 
-    Next to the optimum the risks no longer show progress, and the gap does. Nothing is returned
-    where neither does.
+    Next to the optimum the gap shows progress; nothing is returned where neither does.
     """
     now = float(at.values.max())
     length = 1.0
@@ -291,8 +277,7 @@ def minimax_step(
     """Minimise the largest of several linear functions plus a quadratic over a ball.
 
     That is ``max_i {L_i + <g_i, v - w>} + (v - w)'(Q + δI)(v - w)/2``, Q positive semi-definite and
-    the damping δ positive. The minimiser is returned with the multipliers λ of the linear
-    functions, a distribution; `mixture` is where the search for them begins.
+    the damping δ positive; with it the multipliers λ of the functions, searched for from `mixture`.
 
     With ν the multiplier of the ball, ``K = Q + (δ + ν)I`` and G the gradients as rows, the minimum
     is ``w - K⁻¹(ν w + G'λ)``, and λ maximises ``<L - ν G K⁻¹ w, λ> - λ' G K⁻¹ G' λ/2``: one factor
@@ -392,20 +377,15 @@ STRENGTH = 0.1
 
 
 def kinked_optimum(
-    risks: Risks,
-    *,
-    radius: float,
-    tolerance: float = 1e-8,
-    max_newton_steps: int = 500,
+    risks: Risks, *, radius: float, tolerance: float = 1e-8, max_newton_steps: int = 500
 ) -> SaddlePoint:
     """Minimise the largest group risk of a loss with kinks over a ball, to a certified gap.
 
-    Stage by stage the kinks are replaced by parabolas of a smaller width h, each stage is solved by
-    Newton's method, and the line through the last two solutions predicts the next, and at h = 0 the
-    optimum. Widths shrink faster where that works and more slowly where Newton's method then needs
-    many steps. The certificate is about the loss with its kinks, whatever the stages return, as
-    lines of the stand-in's slopes lie nowhere above the loss: docs/theory/saddle-point.md, Theorem
-    5. (Y. Nesterov 2005, Smooth minimization of non-smooth functions, for smoothing)
+    Parabolas of a falling width h replace the kinks; Newton's method solves each stage, and the
+    line through the last two solutions predicts the next, and at h = 0 the optimum. Lines of the
+    stand-in's slopes lie nowhere above the loss, which the certificate is about:
+    docs/theory/saddle-point.md, Theorem 5. (Nesterov 2005, Smooth minimization of non-smooth
+    functions)
     """
     n_groups = risks.n_groups
     prior = np.full(n_groups, 1.0 / n_groups)

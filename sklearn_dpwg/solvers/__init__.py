@@ -15,7 +15,6 @@ from sklearn_dpwg.solvers.online_to_batch import OnlineToBatch
 from sklearn_dpwg.solvers.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, Solver
-from sklearn_dpwg.solvers.steps import SumSensitivity
 
 __all__ = [
     "AGS",
@@ -31,5 +30,4 @@ __all__ = [
     "Plan",
     "Solution",
     "Solver",
-    "SumSensitivity",
 ]

@@ -42,14 +42,9 @@ class AGS(descent.Descent):
         take groups by a running mean of released risks, over as many steps as their noise asks for.
     <shared>
 
-    Notes
-    -----
-    A record moves the vector of the group risks in one coordinate, and the gradient at most by that
-    of its own group; `docs/theory/ags.md` proves it. The papers' game is played, on the records.
-
     References
     ----------
-    Zhou and Bassily (2024), Algorithm 5, Theorems 13 and 14.
+    Zhou and Bassily (2024), Algorithm 5, Theorems 13 and 14; proofs are in `docs/theory/ags.md`.
 
     Examples
     --------
@@ -67,7 +62,6 @@ class AGS(descent.Descent):
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule, n_groups = plan.schedule, plan.problem.n_groups
-        assert isinstance(schedule, AGSSchedule)
         space = Space.of(plan, None, data, noise, start)
         weights, ball = space.weights, descent.Momentum(schedule, plan.problem.n_weights)
         mean, taken = np.zeros(n_groups), np.zeros(n_groups)
@@ -116,9 +110,7 @@ class ChoiceRule(descent.StepRule):
 def least_bound_plan(problem: Problem, budget: Budget, solver: AGS) -> Plan:
     """Plan by minimising the bound over whatever the parameters leave open."""
     n_steps = solver.n_steps or solver.max_passes or descent.PASSES
-    rule = ChoiceRule(
-        problem, solver, n_steps, effective_sample_size=effective_sample_size(problem, budget)
-    )
+    rule = ChoiceRule(problem, solver, n_steps, effective_sample_size(problem, budget))
     paid, noise = descent.pay_for_passes(rule, budget)
     schedule = AGSSchedule(**rule.fields(), memory=rule.memory(noise))
     return Plan("ags", problem, budget, paid, schedule, rule.bound(noise), n_steps)
@@ -127,19 +119,14 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: AGS) -> Plan:
 def paper_plan(problem: Problem, budget: Budget, solver: AGS) -> Plan:
     """Plan with the paper's formulas and constants of 1 (docs/theory/ags.md, section 5)."""
     n, p = min(problem.group_sizes), problem.n_groups
-    lipschitz, loss_range, diameter = problem.lipschitz, problem.loss_range, problem.diameter
-    log_delta = math.log(1.0 / budget.delta)
-    scale = n * budget.epsilon
-    steps = diameter * lipschitz * scale / (16.0 * loss_range * math.sqrt(log_delta))
-    most = solver.max_passes or descent.PASSES
-    n_steps = max(2, min(most + 1, math.floor(steps)))
-    sigma = lipschitz * math.sqrt(n_steps * math.log(n * p / budget.delta) * log_delta) / scale
-    tau = loss_range * math.sqrt(n_steps * log_delta) / scale
-    noise = descent.paper_noise(problem, budget, n_steps, sigma, tau)
+    log_delta, scale = math.log(1.0 / budget.delta), n * budget.epsilon
+    steps = problem.diameter * problem.lipschitz * scale
+    steps /= 16.0 * problem.loss_range * math.sqrt(log_delta)
+    n_steps = max(2, min((solver.max_passes or descent.PASSES) + 1, math.floor(steps)))
+    noise = descent.paper_noise(problem, budget, n_steps, n * p)
     schedule = AGSSchedule(**noise.fields, memory=1)
     # the bound in the proof of Theorem 14: regret, and twice the largest noise on a risk
     excess = noise.regret
     if p > 1:
         excess += 16.0 * noise.tau * math.log(p * n * n_steps / 2.0)
-    bounds = np.full(p, excess)
-    return Plan("ags", problem, budget, noise.releases, schedule, bounds, schedule.n_steps)
+    return Plan("ags", problem, budget, noise.releases, schedule, (excess,) * p, schedule.n_steps)

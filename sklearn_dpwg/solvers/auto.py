@@ -21,11 +21,7 @@ from sklearn_dpwg.solvers.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import SLOPES_BIND, Solution, Solver, effective_sample_size
 
-# What a plan is chosen from.
-BACKENDS: dict[str, type[Solver]] = {solver.name: solver for solver in (MGR, Moments)}
-
-# Of numbers `Moments` does better where the `effective_sample_size` is at least so many times d√d,
-# as its noise is on d² numbers (benchmarks/auto_choice.py).
+# `Moments` does better where the `effective_sample_size` is at least so many times d√d.
 CLEAR_MOMENTS = 150.0
 
 
@@ -40,12 +36,8 @@ class Auto(Solver):
     (`Loss.with_bounded_slope`): for the logistic loss of two classes one whose slope stops at 0.85.
     Predictions and probabilities mean what they mean for the loss itself.
 
-    Notes
-    -----
     Plans are made from public facts, so the choice costs no privacy. Its rule was measured on a
-    population of tasks and is no guarantee: ``benchmarks/auto_choice.py`` prints held-out losses
-    beside those of `PhasedERM` and `Moments`. `Moments` releases no group weights, so whether an
-    estimator has ``group_weights_`` depends on the choice.
+    population of tasks (``benchmarks/auto_choice.py``) and is no guarantee.
 
     Examples
     --------
@@ -66,10 +58,16 @@ class Auto(Solver):
     knows_hidden_groups: ClassVar[bool] = True
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
-        stated = problem.loss
-        if effective_sample_size(problem, budget) < SLOPES_BIND:
+        stated, effective = problem.loss, effective_sample_size(problem, budget)
+        if effective < SLOPES_BIND:
             problem = replace(problem, loss=stated.with_bounded_slope())
-        solver, why = _measured(problem, budget)
+        # noise on moments of overlapping groups is for all groups of a record
+        clear = CLEAR_MOMENTS * max(problem.n_columns, 1) ** 1.5 * problem.group_moves
+        is_few_weights = problem.n_weights <= MAX_WEIGHTS_OF_MOMENTS
+        solver: Solver = MGR()
+        why = "it did best on such tasks"
+        if type(problem.loss) is SquaredError and is_few_weights and effective >= clear:
+            solver, why = Moments(), "of so many records it did better than 'mgr' on such tasks"
         # which solver it is may follow from released counts: both are Gaussian, of one cost
         plan = solver.plan(problem, budget)
         learned = "" if problem.loss == stated else f"; 'auto' learns with {problem.loss!r}"
@@ -82,21 +80,7 @@ class Auto(Solver):
         return data
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
-        return BACKENDS[plan.solver]().run(plan, data, noise, start=start)
-
-
-def _measured(problem: Problem, budget: Budget) -> tuple[Solver, str]:
-    """Return what did best on tasks like this one, and why."""
-    # noise on moments of overlapping groups is for all groups of a record
-    clear = CLEAR_MOMENTS * max(problem.n_columns, 1) ** 1.5 * problem.group_moves
-    is_few_weights = problem.n_weights <= MAX_WEIGHTS_OF_MOMENTS
-    if (
-        type(problem.loss) is SquaredError
-        and is_few_weights
-        and effective_sample_size(problem, budget) >= clear
-    ):
-        return Moments(), "of so many records it did better than 'mgr' on such tasks"
-    return MGR(), "it did best on such tasks"
+        return SOLVERS[plan.solver]().run(plan, data, noise, start=start)
 
 
 _ALL = (AGS, Auto, Exact, GDA, MGR, Moments, OCO, OnlineToBatch, PhasedERM)

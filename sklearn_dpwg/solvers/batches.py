@@ -7,18 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.problem import Cells
+from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.sensitivity import weighting_slack
-from sklearn_dpwg.solvers.descent import RunNoise, StepRelease, StepRule
+from sklearn_dpwg.solvers.descent import RunNoise, StepRelease
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.steps import active
+from sklearn_dpwg.solvers.steps import SumSensitivity, active, influence
 
 GRADIENT_AND_RISKS = "gradient and group risks"
 
-# Root of the mean squared norm of a record's gradient, as a share of the Lipschitz constant, that
-# step sizes on batches are planned for.
+# Root mean squared norm of a record's gradient that steps are planned for, as a share of L.
 GRADIENT_SPREAD = 0.4
 
 
@@ -33,30 +32,34 @@ class Batches:
     docs/theory/overlapping-groups.md, Lemma 5.
     """
 
-    group_sizes: tuple[int, ...]  # number of records n_i of each group
+    problem: Problem
+    sums: SumSensitivity  # L, b and the middle of the losses, with what rounding adds
     rate: float  # probability q with which each record joins a step
     multiplier: float  # noise multiplier z of the release
-    gradient_bound: float  # Δ = 2L, with what rounding adds
-    # range b of the losses that the group risks count, with what rounding adds
-    loss_sensitivity: float
-    center: float  # the middle of that range: what the risk of a group is where no record joins
-    # what dividing and weighting sums in floating point adds to Δ, in units of the noise
-    rounding: float
     # share ρ of the squared sensitivity that the group risks may use; 0 with one group
     risk_share: float
-    # root of the mean squared norm of a record's gradient that step sizes are planned for
-    gradient_spread: float
-    cells: Cells | None = None  # where groups overlap, what they are made of
+
+    @property
+    def rounding(self) -> float:
+        """What dividing and weighting sums in floating point adds to Δ, in units of the noise."""
+        problem = self.problem
+        # the largest norms of weighted sums and of risks in units of the noise, over the records
+        largest = 0.5 / self.multiplier + 1.0 / self.multiplier
+        slack = weighting_slack(
+            largest, n_records=problem.n_records, n_groups=problem.roundings_of_a_mean
+        )
+        # of what is rounded before the change of variables, as sums of full passes pay for it
+        return 2.0 * problem.rounding_factor * slack
 
     @property
     def expected_sizes(self) -> FloatArray:
         """Expected number of records that join from each group; public, and what divides sums."""
-        return self.rate * np.asarray(self.group_sizes)
+        return self.rate * np.asarray(self.problem.group_sizes)
 
     @property
     def gradient_stds(self) -> FloatArray:
         """Noise on the gradient that each group needs if all weight is on it."""
-        bound = self.multiplier * self.gradient_bound
+        bound = self.multiplier * (2.0 * self.sums.gradient_norm)
         return np.asarray(bound / self.expected_sizes / np.sqrt(1.0 - self.risk_share))
 
     @property
@@ -64,8 +67,7 @@ class Batches:
         """Noise on the risk of each group; empty with one group."""
         if self.risk_share == 0.0:
             return np.zeros(0)
-        moved = self.loss_sensitivity * (1.0 if self.cells is None else self.cells.group_moves)
-        bound = self.multiplier * moved
+        bound = self.multiplier * (self.sums.loss_range * self.problem.group_moves)
         return np.asarray(bound / self.expected_sizes / np.sqrt(self.risk_share))
 
     @property
@@ -74,12 +76,13 @@ class Batches:
         if self.risk_share == 0.0:
             return np.zeros(0)
         coins = (1.0 - self.rate) / self.expected_sizes
-        return np.asarray(self.risk_stds**2 + (self.loss_sensitivity / 2.0) ** 2 * coins)
+        return np.asarray(self.risk_stds**2 + (self.sums.loss_range / 2.0) ** 2 * coins)
 
     @property
     def sampling_variances(self) -> FloatArray:
         """Variance of each group's gradient from the coins, summed over coordinates, as planned."""
-        return np.asarray(self.gradient_spread**2 * (1.0 - self.rate) / self.expected_sizes)
+        spread = GRADIENT_SPREAD * self.problem.lipschitz
+        return np.asarray(spread**2 * (1.0 - self.rate) / self.expected_sizes)
 
     def noise_of_run(self, n_weights: int, n_steps: int) -> RunNoise:
         """Return the variances of a step, of noise and coins (for gradients a model), over T."""
@@ -89,52 +92,26 @@ class Batches:
 
     def gradient_std(self, coefficients: FloatArray) -> float:
         """Return the noise on a sum of the groups' gradients: that of the group needing most."""
-        if self.cells is None:
+        if self.problem.cells is None:
             return float((coefficients * self.gradient_stds).max())
-        first, sizes = self.gradient_stds[0], np.asarray(self.group_sizes, dtype=float)
-        return float(first * sizes[0] * self.cells.influence(coefficients / sizes))
+        of_record = self.gradient_stds[0] * float(self.problem.group_sizes[0])
+        return float(of_record * influence(self.problem, coefficients))
 
     def step_std(self, group_weights: FloatArray, *, n_weights: int) -> float:
         """Return the deviation of a gradient's coordinate by noise and coins, for its step."""
-        if self.cells is None:
+        cells = self.problem.cells
+        if cells is None:
             coins = group_weights**2 @ self.sampling_variances
         else:
-            sizes = np.asarray(self.group_sizes, dtype=float)
-            counted = (group_weights / sizes) @ self.cells.membership  # of a record of each cell
+            sizes = np.asarray(self.problem.group_sizes, dtype=float)
+            counted = (group_weights / sizes) @ cells.membership  # of a record of each cell
             of_record = self.sampling_variances[0] * sizes[0]
-            coins = of_record * (np.asarray(self.cells.sizes) @ counted**2)
+            coins = of_record * (np.asarray(cells.sizes) @ counted**2)
         variance = self.gradient_std(group_weights) ** 2 + coins / n_weights
         return float(np.sqrt(variance))
 
     def __str__(self) -> str:
-        """Return a line for people."""
         return f"Poisson batches, which a record joins with probability {self.rate:.3g}"
-
-
-def make_batches(rule: StepRule, rate: float, multiplier: float, risk_share: float) -> Batches:
-    """Return the batches of a run."""
-    problem, sums = rule.problem, rule.sums
-    # the largest norms of weighted sums and of risks in units of the noise, over the records
-    largest = sums.gradient_norm / (multiplier * (2.0 * sums.gradient_norm))
-    return Batches(
-        group_sizes=problem.group_sizes,
-        rate=rate,
-        multiplier=multiplier,
-        gradient_bound=2.0 * sums.gradient_norm,
-        loss_sensitivity=sums.loss_range,
-        center=sums.center,
-        # of what is rounded before the change of variables, as sums of full passes pay for it
-        rounding=2.0
-        * problem.rounding_factor
-        * weighting_slack(
-            largest + 1.0 / multiplier,
-            n_records=problem.n_records,
-            n_groups=problem.roundings_of_a_mean,
-        ),
-        risk_share=risk_share,
-        gradient_spread=GRADIENT_SPREAD * problem.lipschitz,
-        cells=problem.cells,
-    )
 
 
 def from_batch(
@@ -157,7 +134,7 @@ def from_batch(
         # where groups are hidden a coin a place, whatever the group
         noise.poisson_sample(release, by_place=plan.problem.hidden is not None),
         loss_clip=loss_clip,
-        center=batches.center,
+        center=batches.sums.center,
     )
     # by public sizes: how many joined is secret, and would let a record move the weight of others
     gradients = gradients / batches.expected_sizes[:, None]
@@ -171,6 +148,6 @@ def from_batch(
         releases=[release],
     )
     noise_std = batches.step_std(group_weights, n_weights=len(weights))
-    noisy_risks = batches.center + released[len(weights) :]
+    noisy_risks = batches.sums.center + released[len(weights) :]
     noisy_risks, variances = active(noisy_risks, batches.risk_variances, plan.problem)
     return StepRelease(released[: len(weights)], noisy_risks, noise_std, variances)

@@ -36,8 +36,7 @@ MAX_RECORDS = 2**36
 # told from smaller ones, as a share of the mean of all.
 LONGEST_STRETCH, MIN_MEAN_SQUARE = 4.0, 0.01
 
-# Entries of P are whole multiples of this: products with rows on their grid, of norms up to 4/2^-6,
-# are exact.
+# Entries of P are whole multiples of this, so that products with rows on their grid are exact.
 WHITENING_STEP = 2.0**-18
 
 # A limited loss may fall to its infimum over all scores; those up to here stand for all.
@@ -46,8 +45,7 @@ FAR = 1e8
 # Value of the constant column behind centred rows, whose mean square is 1.
 CONSTANT = 0.5
 
-# Centred rows are scaled as if their root mean square were at least this, and their mean square at
-# least so many standard deviations of its noise.
+# Least root mean square of centred rows, and least mean square in deviations of its noise.
 SHORTEST, DEVIATIONS = 2.0**-6, 2.0
 
 # Names of what is released before the first step.
@@ -56,12 +54,8 @@ MOMENTS, SQUARES = "second moments of rows", "mean squares of columns"
 
 # Shares of μ² for them.
 CENTRE_SHARE, MOMENTS_SHARE, SQUARES_SHARE, SPREAD_SHARE = 0.03, 0.03, 0.02, 0.01
-BEFORE = {
-    CENTRE: CENTRE_SHARE,
-    MOMENTS: MOMENTS_SHARE,
-    SQUARES: SQUARES_SHARE,
-    SPREAD: SPREAD_SHARE,
-}
+BEFORE = {CENTRE: CENTRE_SHARE, MOMENTS: MOMENTS_SHARE}
+BEFORE |= {SQUARES: SQUARES_SHARE, SPREAD: SPREAD_SHARE}
 
 
 @dataclass(frozen=True)
@@ -90,17 +84,14 @@ def is_worth_centring(problem: Problem) -> bool:
 
 def planned_whitening(problem: Problem, mu: float = math.inf) -> str:
     """Return what rows are whitened by, or nothing where noise leaves too little to see."""
-    d = problem.n_features
-    needed = d * (
-        MIN_EFFECTIVE_SAMPLE_SIZE * math.sqrt(d)
-        if d <= MAX_COLUMNS
-        else MIN_EFFECTIVE_SAMPLE_SIZE_OF_COLUMNS
-    )
-    if mu < math.inf and (d < 2 or problem.n_records * mu < needed):
+    d, n_records = problem.n_features, problem.n_records
+    is_few = d <= MAX_COLUMNS
+    of_moments = MIN_EFFECTIVE_SAMPLE_SIZE * math.sqrt(d)
+    needed = d * (of_moments if is_few else MIN_EFFECTIVE_SAMPLE_SIZE_OF_COLUMNS)
+    is_loud = mu < math.inf and (d < 2 or n_records * mu < needed)
+    if is_loud or n_records > MAX_RECORDS:
         return ""
-    if problem.n_records > MAX_RECORDS:
-        return ""
-    return MOMENTS if d <= MAX_COLUMNS else SQUARES
+    return MOMENTS if is_few else SQUARES
 
 
 def check_centring(problem: Problem, owner: str) -> None:

@@ -14,8 +14,7 @@ from sklearn_dpwg.privacy import Budget, NoiseSource, Release
 
 COUNTS, RESERVED = "group counts", "everything after the counts"
 
-# Share of the budget (of μ²) that the counts are released with: with 0.1 the learner has less, with
-# 0.01 no more, and counts are louder (benchmarks/replace_one.py share).
+# Share of the budget (of μ²) that the counts are released with (benchmarks/replace_one.py share).
 COUNT_SHARE = 0.03
 
 # By how much replacing a record by any other moves the counts: one falls and one rises.
@@ -65,7 +64,6 @@ class CountStage:
         return sorted(map(repr, releases)) == sorted(map(repr, self.reserved))
 
     def __str__(self) -> str:
-        """Return a few lines for people."""
         text = "Two stages, whose cost was fixed before: noisy counts of the groups, then a plan."
         if self.release is None:
             return text
@@ -101,5 +99,5 @@ def release_sizes(
         return (n_records,)
     exact = np.asarray(counts, dtype=float)
     noisy = noise.gaussian(exact, sensitivity=SENSITIVITY, release=release)
-    hidden = HiddenGroups(n_records, std_of_count(release))
-    return whole_sizes(noisy, n_records=n_records, floor=hidden.floor)
+    floor = HiddenGroups(n_records, std_of_count(release)).floor
+    return whole_sizes(noisy, n_records=n_records, floor=floor)

@@ -27,13 +27,7 @@ from sklearn_dpwg.solvers import centring
 from sklearn_dpwg.solvers.centring import CentredProblem, GradientClip
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solver, by_loss
-from sklearn_dpwg.solvers.steps import (
-    SumSensitivity,
-    active,
-    influence,
-    loss_clip,
-    sums_of_groups,
-)
+from sklearn_dpwg.solvers.steps import SumSensitivity, active, influence, loss_clip, sums_of_groups
 
 GRADIENT, RISKS = "gradient", "group risks"
 
@@ -46,19 +40,15 @@ MAX_RISK_SHARE = 0.5
 # Momentum may remember at most a fifth of the run.
 LONGEST_MEMORY = 0.2
 
-# Steps of a smooth loss begin at most this many times as long as is safe for every data set: held
-# out, steps of 1/H lose .009 to .013 at every ε beside 24/H, and 8/H .001 to .002
+# Steps of a smooth loss begin at most this many times as long as is safe for every data set
 # (benchmarks/ablation.py).
 BOLDNESS = 24.0
 
-# Of a loss with kinks so many times ``initial_distance/(L √T)``, which only a record that has its
-# slope at every weight would need: means of many records curve. With 1 the hinge stands still far
-# from its optimum at every ε; 8 and 128 do about as well (benchmarks/phased_erm.py kinks).
-# No bolder than steps are left to mend it, or a run is worse than its bound.
+# Of a loss with kinks so many times ``initial_distance/(L √T)``, as means of many records curve
+# (benchmarks/phased_erm.py kinks); no bolder than steps are left to mend it.
 BOLDNESS_AT_KINKS, STEPS_TO_MEND = 32.0, 5.0
 
-# A noisy gradient points uphill along the velocity if it does so by more than this many standard
-# deviations of its noise, which noise alone does in one step of 740.
+# A noisy gradient points uphill if it does so by more than this many deviations of its noise.
 UPHILL = 3.0
 
 # What is left of the longest step after that; 1 would promise no end of the shortening.
@@ -118,17 +108,13 @@ class DescentSchedule:
     """What every run of the family needs besides the records and the noise."""
 
     n_steps: int  # number of steps T, for which step sizes are planned
-    # distance from the first weights that step sizes are planned for; 0 where every step is
-    # `step_size` long
+    # distance from the first weights that is planned for; 0 where every step is `step_size` long
     initial_distance: float
     # length of a planned step, as a share of `initial_distance/(s √T)` for a coordinate's noise s
     step_share: float = 0.0
-    # longest plain step that is safe for every data set: 1/H where planned,
-    # `initial_distance/(L √T)` for a loss that is not smooth
+    # longest plain step that is safe for all data: 1/H, or with kinks `initial_distance/(L √T)`
     step_size: float
-    # longest plain step that is tried; where it is longer than `step_size`, `Momentum` shortens it
-    # as released gradients ask for
-    longest_step: float
+    longest_step: float  # longest plain step that is tried, until `Momentum` shortens it
     max_momentum: float  # largest momentum
     # how many of the last iterates are averaged; with one more than steps, the first weights too
     averaged: int
@@ -138,11 +124,10 @@ class DescentSchedule:
     # b: a record moves the sum of its group's losses by at most this, rounding included
     loss_sensitivity: float
     prior: tuple[float, ...]  # π, of the groups
-    # what a gradient is of, and so how loud its noise is: the weighted sum of the group risks, the
-    # risk of one group drawn from the weights, or the sum as if all were like the smallest group
+    # what a gradient is of: the weighted sum of the group risks, the risk of one group drawn from
+    # the weights, or the sum as if all were like the smallest group
     step: Literal["weighted", "sampled", "like the smallest group"] = "weighted"
-    # where groups are hidden: the infimum of losses, as risks are released relative to the middle
-    # between it and the clip
+    # where groups are hidden: the infimum of losses, whose middle up to the clip is their centre
     lowest_loss: float | None = None
     # where rows are taken relative to a released centre: how far slopes are limited
     centring: GradientClip | None = None
@@ -157,7 +142,6 @@ class DescentSchedule:
         return self.lowest_loss + (loss_clip - self.lowest_loss) / 2.0
 
     def __str__(self) -> str:
-        """Return a few lines for people."""
         lines = [
             f"{self.n_steps:,} steps of at most {self.longest_step:.3g}, losses counted up to "
             f"{self.loss_clip:.3g}; the average of {self.averaged:,} iterates",
@@ -173,11 +157,10 @@ class DescentSchedule:
 class Momentum:
     """The velocity of the weights, which are where it carries them next, from released gradients.
 
-    A step may be as long as `longest_step` while the velocity points downhill. Where a gradient
-    clearly points the other way, the velocity is set to zero and the longest step shrinks to nine
-    tenths, or to 4/(3h), h the curvature along the velocity, but never below `step_size`, which is
-    safe for every data set. (O'Donoghue and Candès 2015, Adaptive restart for accelerated gradient
-    schemes, section 3.2, with the noise's standard deviation as the threshold)
+    Where a gradient clearly points uphill along it, the velocity is set to zero and the longest
+    step shrinks to nine tenths, or to 4/(3h), h the curvature along the velocity, but never below
+    `step_size`. (O'Donoghue and Candès 2015, Adaptive restart for accelerated gradient schemes,
+    section 3.2, with the noise's standard deviation as the threshold)
     """
 
     def __init__(self, limits: DescentSchedule, n_weights: int) -> None:
@@ -200,11 +183,8 @@ class Momentum:
         step_size, momentum = limits.step_size, 0.0
         if limits.initial_distance > 0.0:
             # a plain step and a momentum that together move like a planned step
-            effective = (
-                limits.step_share
-                * limits.initial_distance
-                / (noise_std * math.sqrt(limits.n_steps))
-            )
+            slowness = noise_std * math.sqrt(limits.n_steps)
+            effective = limits.step_share * limits.initial_distance / slowness
             momentum = min(max(0.0, 1.0 - self.longest / effective), limits.max_momentum)
             step_size = min(effective * (1.0 - momentum), self.longest)
         self.velocity = momentum * velocity - step_size * gradient
@@ -236,7 +216,6 @@ def from_pass(
     group by at most b; where groups overlap, by what `influence` and `Problem.loss_moves` say.
     """
     schedule, problem = plan.schedule, plan.problem
-    assert isinstance(schedule, DescentSchedule)
     sizes = np.asarray(problem.group_sizes, dtype=float)
     # the last releases are those of the steps: gradients, and risks of several groups
     of_gradient, *of_risks = plan.releases[-min(len(sizes), 2) :]
@@ -278,13 +257,12 @@ def from_one_group(
     gradient is returned with the standard deviation of its noise.
     """
     schedule = plan.schedule
-    assert isinstance(schedule, DescentSchedule)
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
     of_gradient, *of_risks = plan.releases[-min(len(sizes), 2) :]
     losses, gradients = data.sums(weights, loss_clip=schedule.loss_clip)
     risks = np.zeros(1)
-    if of_risks:
-        facts = plan.problem, schedule.loss_sensitivity, of_risks[0], noise
+    for release in of_risks:
+        facts = plan.problem, schedule.loss_sensitivity, release, noise
         risks, _ = _noisy_risks(losses, *facts)
     group = choose(risks)
     mean, sensitivity = gradients[group] / sizes[group], schedule.gradient_diameter / sizes[group]
@@ -334,19 +312,17 @@ class StepRule(ABC):
     """
 
     def __init__(
-        self, problem: Problem, solver: Descent, n_steps: int, *, effective_sample_size: float = 0.0
+        self, problem: Problem, solver: Descent, n_steps: int, effective_sample_size: float = 0.0
     ) -> None:
         self.problem, self.solver, self.n_steps = problem, solver, n_steps
         of_loss, owner = by_loss(problem.loss, effective_sample_size), solver.rules.owner
         self.loss_clip = loss_clip(problem, solver.loss_clip, owner, multiple=of_loss.loss_clip)
         self.sums = SumSensitivity.of(problem, loss_clip=self.loss_clip)
-        self.initial_distance, self.step_share = (
-            solver.initial_distance * problem.reach,
-            of_loss.step_share,
-        )
+        self.initial_distance = solver.initial_distance * problem.reach
+        self.step_share = of_loss.step_share
         fixed = getattr(solver, "step_size", None)  # not every solver lets it be set
         self.is_fixed = fixed is not None  # every step is `step_size`, whatever the noise
-        boldness, self.max_momentum = 1.0, 0.0
+        boldness = 1.0
         if fixed is not None:
             self.step_size = fixed
         elif math.isfinite(problem.smoothness):
@@ -357,8 +333,8 @@ class StepRule(ABC):
             self.step_size = self.initial_distance / (problem.lipschitz * math.sqrt(n_steps))
             boldness = min(BOLDNESS_AT_KINKS, max(1.0, n_steps / STEPS_TO_MEND))
         self.longest_step = boldness * self.step_size
-        if fixed is None:
-            self.max_momentum = max(0.0, 1.0 - 1.0 / max(1.0, LONGEST_MEMORY * n_steps))
+        longest_memory = 1.0 if self.is_fixed else max(1.0, LONGEST_MEMORY * n_steps)
+        self.max_momentum = 1.0 - 1.0 / longest_memory
 
     def noise_of_passes(self, mu: float, share: float) -> RunNoise:
         """Return the noise of full passes, however many, with a share ρ of μ² for the risks.
@@ -379,18 +355,16 @@ class StepRule(ABC):
 
         The weights owe ``initial_distance²/(2τ) + τ d s_i²/2`` if all weight is on a group.
         """
-        problem, n_steps, gradient_variances = self.problem, self.n_steps, noise.gradient
+        problem, n_steps = self.problem, self.n_steps
         is_smooth = math.isfinite(problem.smoothness)
         reach = n_steps * self.longest_step / (1.0 - self.max_momentum)
         if not is_smooth:
             reach = n_steps * self.step_size
-        of_coordinate = np.sqrt(gradient_variances / problem.n_weights)
-        total_step = np.minimum(self.step_share * self.initial_distance / of_coordinate, reach)
-        if self.is_fixed:
-            total_step = np.full_like(gradient_variances, reach)
-        bound = np.asarray(
-            self.initial_distance**2 / (2 * total_step) + total_step * gradient_variances / 2
-        )
+        total_step = np.full_like(noise.gradient, reach)
+        if not self.is_fixed:
+            of_coordinate = np.sqrt(noise.gradient / problem.n_weights)
+            total_step = np.minimum(self.step_share * self.initial_distance / of_coordinate, reach)
+        bound = self.initial_distance**2 / (2 * total_step) + total_step * noise.gradient / 2
         if not is_smooth:
             bound = bound + total_step * problem.lipschitz**2 / (2 * n_steps)
         return bound + self.of_groups(noise) if problem.n_groups > 1 else bound
@@ -457,11 +431,15 @@ class PaperNoise(NamedTuple):
     regret: float  # of the weights
 
 
-def paper_noise(
-    problem: Problem, budget: Budget, n_steps: int, sigma: float, tau: float
-) -> PaperNoise:
-    """Return σ on gradients and τ on risks of the smallest group; a larger one needs less."""
-    n, taken = min(problem.group_sizes), n_steps - 1
+def paper_noise(problem: Problem, budget: Budget, n_steps: int, union: float) -> PaperNoise:
+    """Return σ on gradients and τ on risks of the smallest group; a larger one needs less.
+
+    The δ of the gradients is divided by `union`.
+    """
+    n, taken, log_delta = min(problem.group_sizes), n_steps - 1, math.log(1.0 / budget.delta)
+    scale, of_gradients = n * budget.epsilon, n_steps * math.log(union / budget.delta) * log_delta
+    sigma = problem.lipschitz * math.sqrt(of_gradients) / scale
+    tau = problem.loss_range * math.sqrt(n_steps * log_delta) / scale
     sums = SumSensitivity.of(problem, loss_clip=problem.constants.supremum)
     asked = [Release(GRADIENT, "gaussian", sigma * n / sums.gradient_diameter, taken)]
     if problem.n_groups > 1:
@@ -476,9 +454,8 @@ def paper_noise(
         f"the paper's noise with constant 1 costs epsilon = {rounded_up(true_epsilon)}; factor "
         f"on both noises: {factor:.4g}"
     )
-    return PaperNoise(
-        releases, tau * factor, fields, problem.diameter * math.sqrt(square / n_steps)
-    )
+    regret = problem.diameter * math.sqrt(square / n_steps)
+    return PaperNoise(releases, tau * factor, fields, regret)
 
 
 def paper_fields(

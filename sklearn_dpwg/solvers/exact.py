@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
-from sklearn_dpwg._checks import FloatArray, Rules, one_of, positive
+from sklearn_dpwg._checks import FloatArray, Rules, positive
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.data.threads import one_blas_thread
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum import worst_group_optimum
-from sklearn_dpwg.optimum.saddle_point import minimise_quadratic_on_ball, solve_saddle_point
+from sklearn_dpwg.optimum.saddle_point import minimise_quadratic_on_ball
 from sklearn_dpwg.optimum.worst_group import SINGLE, WIDE
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.plan import Plan
@@ -25,15 +25,18 @@ from sklearn_dpwg.solvers.steps import variance_between
 
 @dataclass(frozen=True)
 class ExactSchedule:
-    """Public numbers of the exact solver."""
+    """Public numbers of the exact solver, and of what is best for new people."""
 
     tolerance: float  # certified duality gap at which it stops, in units of the loss
-    mu_weights: float = 0.0  # regularisation of the two players; 0 where there is none
-    mu_groups: float = 0.0
+    correction: float = 0.0  # c, which multiplies the optimism of a risk; 0 for the optimum itself
 
     def __str__(self) -> str:
-        """Return a line for people."""
-        return f"Newton's method to a certified duality gap of {self.tolerance:.0e}"
+        if not self.correction:
+            return f"Newton's method to a certified duality gap of {self.tolerance:.0e}"
+        return (
+            "the least favourable group weights shrunk towards the groups' shares, as far as new "
+            f"people gain by it, with {self.correction:g} times the optimism of risks"
+        )
 
 
 @dataclass(eq=False, repr=False)
@@ -46,15 +49,6 @@ class Exact(Solver):
     ----------
     tolerance : float, default=1e-6
         Duality gap to certify, in units of the loss.
-    schedule : {"planned", "paper"}, default="planned"
-        "paper" is the remark after Lemma 4 of Zhou and Bassily: the saddle point of the regularised
-        problem, whose strengths depend on the numbers of records and groups, and for which it
-        states a population excess of order √(p/K) up to logarithms. For smooth losses.
-        The default is the optimum itself.
-
-    References
-    ----------
-    Zhou and Bassily (2024), the remark after Lemma 4.
 
     Examples
     --------
@@ -64,19 +58,15 @@ class Exact(Solver):
     """
 
     tolerance: float = 1e-6
-    _: KW_ONLY
-    schedule: Literal["planned", "paper"] = "planned"
 
     name: ClassVar[str] = "exact"
     uses_start: ClassVar[bool] = False
     knows_overlap: ClassVar[bool] = True
-    rules: ClassVar[Rules] = Rules(
-        "Exact", tolerance=positive(), schedule=one_of("planned", "paper")
-    )
+    rules: ClassVar[Rules] = Rules("Exact", tolerance=positive())
 
     @property
     def room(self) -> float:
-        return 500.0 if self.schedule == "planned" else super().room
+        return 500.0
 
     def _check_budget(self, budget: Budget) -> None:
         if budget.epsilon != math.inf:
@@ -86,57 +76,19 @@ class Exact(Solver):
             )
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
-        strengths, bound = (0.0, 0.0), self.tolerance
-        if self.schedule == "paper":
-            if not problem.loss.smooth:
-                raise InputError(
-                    f"schedule='paper' of Exact needs a smooth loss, got {problem.loss!r}."
-                )
-            strengths = remark_strengths(problem)
-            # what the regularisers of the saddle point can cost the largest risk
-            bound += strengths[0] * problem.radius**2 / 2.0
-            if problem.n_groups > 1:
-                bound += strengths[1] * math.log(problem.n_groups)
-        schedule, bounds = ExactSchedule(self.tolerance, *strengths), (bound,) * problem.n_groups
-        return Plan(self.name, problem, budget, (), schedule, bounds)
+        bounds = (self.tolerance,) * problem.n_groups
+        return Plan(self.name, problem, budget, (), ExactSchedule(self.tolerance), bounds)
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
-        # where Newton's method starts has no influence on what it finds
-        schedule, problem = plan.schedule, plan.problem
-        assert isinstance(schedule, ExactSchedule)
-        if schedule.mu_weights > 0.0:
-            point = solve_saddle_point(
-                data,
-                radius=problem.radius,
-                prior=np.full(problem.n_groups, 1.0 / problem.n_groups),
-                mu_weights=schedule.mu_weights,
-                mu_groups=schedule.mu_groups,
-                tolerance=schedule.tolerance,
-                lipschitz=problem.lipschitz,
-                smoothness=problem.smoothness,
-            )
-        else:
-            point = worst_group_optimum(data, radius=problem.radius, tolerance=schedule.tolerance)
+        tolerance = plan.schedule.tolerance
+        point = worst_group_optimum(data, radius=plan.problem.radius, tolerance=tolerance)
         return Solution(point.weights, point.group_weights, point.n_newton_steps)
-
-
-def remark_strengths(problem: Problem) -> tuple[float, float]:
-    """Return μ_w and μ_λ of the remark after Lemma 4 of Zhou and Bassily.
-
-    They are ``(D/M) √(p/K) √(log n log K)`` and ``D √(p log n log K / (K log p))``, with n the
-    smallest group, K = p n, D = max(L, B), M = 2R; logarithms that vanish are those of 2.
-    """
-    n, p = min(problem.group_sizes), problem.n_groups
-    scale = max(problem.lipschitz, problem.loss_range)
-    logs = math.log(max(n, 2)) * math.log(max(p * n, 2))
-    mu_weights = scale / problem.diameter * math.sqrt(logs / n)
-    return mu_weights, scale * math.sqrt(logs / (n * math.log(p))) if p > 1 else math.inf
 
 
 # For people like the records: between the average and the worst group.
 
-# Shares of the least favourable group weights, and ridges in records that count as their mean does:
-# shares are compared at the second ridge, then ridges at the best share.
+# Shares of the least favourable group weights, compared at the first ridge; ridges, compared at the
+# best share, in records that count as their mean does.
 SHARES, RIDGES, FIRST_RIDGE = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0), (0.001, 0.3, 1.0, 3.0), 0.3
 # As shares of what predicting nothing costs: what a last step promises of a fit that is compared,
 # and of the one that is kept, and the optimism of which no ridge saves anything that counts.
@@ -147,21 +99,6 @@ LEFT, MAX_STEPS = 0.03, 100
 N_DIRECTIONS, SEED = 32, 0
 # Squared lengths of rows are added up in multiples of it.
 STEP = 2.0**-30
-
-
-@dataclass(frozen=True)
-class PeopleSchedule:
-    """Public numbers of the rule."""
-
-    tolerance: float  # certified gap of the least favourable group weights, in units of the loss
-    correction: float  # c, which multiplies the optimism of a risk and its variance by sampling
-
-    def __str__(self) -> str:
-        """Return a line for people."""
-        return (
-            "the least favourable group weights shrunk towards the groups' shares, as far as new "
-            f"people gain by it, with {self.correction:g} times the optimism of risks"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,13 +122,13 @@ class People(Exact):
         is_of_people = problem.optimism_correction > 0.0 and problem.loss.smooth
         if problem.n_groups == 1 or not is_of_people:
             return Exact(self.tolerance).plan(problem, budget)
-        schedule = PeopleSchedule(self.tolerance, problem.optimism_correction)
+        schedule = ExactSchedule(self.tolerance, problem.optimism_correction)
         # it may leave a group to what others learn, which nothing bounds on the records
         bounds = (problem.loss_range,) * problem.n_groups
         return Plan(self.name, problem, budget, (), schedule, bounds)
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
-        if not isinstance(plan.schedule, PeopleSchedule):
+        if not plan.schedule.correction:
             return super()._run(plan, data, noise, start)
         with one_blas_thread():
             return _Search(data, plan.problem, plan.schedule).solution()
@@ -200,7 +137,7 @@ class People(Exact):
 class _Search:
     """The fits to some records that are compared, each made once."""
 
-    def __init__(self, data: Risks, problem: Problem, schedule: PeopleSchedule) -> None:
+    def __init__(self, data: Risks, problem: Problem, schedule: ExactSchedule) -> None:
         self._data, self._radius, self._correction = data, problem.radius, schedule.correction
         self._unit = problem.constants.zero_score
         sizes = np.asarray(data.group_sizes, dtype=float)

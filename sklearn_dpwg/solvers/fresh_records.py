@@ -60,17 +60,10 @@ class StreamSolver(FreshSolver):
                 f"of infinity), got None."
             )
         schedule, releases, bounds = self._scheduled(problem, budget)
-        return Plan(
-            self.name,
-            problem,
-            budget,
-            tuple(releases),
-            schedule,
-            bounds,
-            n_steps=schedule.n_rounds,
-            early_stop=schedule.stops_early,
-            n_drawn=round(min(schedule.n_rounds * schedule.of_round, problem.n_records)),
-        )
+        n_steps, early_stop = schedule.n_rounds, schedule.stops_early
+        n_drawn = round(min(n_steps * schedule.of_round, problem.n_records))
+        planned = self.name, problem, budget, tuple(releases), schedule, bounds
+        return Plan(*planned, n_steps, early_stop, n_drawn)
 
     @abstractmethod
     def _scheduled(self, problem: Problem, budget: Budget) -> Planned:
@@ -150,14 +143,10 @@ class StreamSchedule:
     noise: str  # name of the prefix-sum mechanism
     worst_std: float  # deviation of the noisiest sum, per unit of noise and sensitivity
     rates: tuple[float, ...]  # records of a round, on average: of each group, or of all places
+    stops_early: bool = False  # whether play may end before all records are used
     remark: str = ""
 
     __repr__ = short_repr
-
-    @property
-    def stops_early(self) -> bool:
-        """Whether play may end before all records are used."""
-        return False
 
     @property
     def of_round(self) -> float:
@@ -165,12 +154,11 @@ class StreamSchedule:
         return float(self.rates[0] if self.stops_early else sum(self.rates))
 
     def __str__(self) -> str:
-        """Return a line or two for people."""
         text = (
             f"up to {self.n_rounds:,} rounds of {self.of_round:,.4g} fresh records, {self.noise} "
-            f"noise on sums"
+            f"noise on sums\n{self.remark}"
         )
-        return text + (f"\n{self.remark}" if self.remark else "")
+        return text.strip()
 
 
 # A schedule, its releases, and the bounds on the excess risk if a group is the worst-off one.
@@ -265,16 +253,12 @@ class NoisySums:
 
 
 class StreamGame(Game):
-    """Rounds that are played as far as records last: all groups are used up together.
-
-    The game pauses where any group has too few records left.
-    """
+    """Rounds that are played while every group has records for one: all are used up together."""
 
     _schedule: StreamSchedule
     _n_played = 0
 
     def __init__(self, plan: Plan, noise: NoiseSource, start: Solution | None) -> None:
-        assert isinstance(plan.schedule, StreamSchedule)
         self._problem, self._schedule, self._noise = plan.problem, plan.schedule, noise
         self._first = np.zeros(plan.problem.n_weights)
         self._prior = np.asarray(plan.schedule.problem.prior)

@@ -13,23 +13,12 @@ from sklearn_dpwg._checks import FloatArray, Rules, positive
 from sklearn_dpwg._repr import documented
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
-from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.saddle_point import on_simplex
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.solvers import descent
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, effective_sample_size
 from sklearn_dpwg.solvers.steps import Space, SumSensitivity, risk_spread
-
-
-def _paper_is_as_written(solver: GDA) -> None:
-    """Refuse what the paper's schedule fixes, and a strength that is the paper's alone."""
-    for name in ("risk_share", "loss_clip") if solver.schedule == "paper" else ("ridge",):
-        value = getattr(solver, name)
-        if value is not None:
-            raise InputError(
-                f"{name} of GDA must be None with schedule={solver.schedule!r}, got {value!r}."
-            )
 
 
 @documented(descent.SHARED_PARAMETERS)
@@ -54,14 +43,10 @@ class GDA(descent.Descent):
         In the paper's schedule, strength ρ of the public ``ρ/2 ‖w - w₁‖²`` and
         ``-ρ/2 ‖λ - π‖²``, positive; planned: that of least bound.
 
-    Notes
-    -----
-    Noise is that of `MGR`; regularisers are public and carry none. `docs/theory/gda.md` has proofs.
-
     References
     ----------
     Kang, Liu, Li and Wang (2022), Stability and Generalization of Differentially Private Minimax
-    Problems, Algorithm 1 and Theorem 1, whose accounting the note corrects.
+    Problems, Algorithm 1 and Theorem 1, whose accounting `docs/theory/gda.md` corrects.
 
     Examples
     --------
@@ -73,12 +58,8 @@ class GDA(descent.Descent):
     ridge: float | None = None
 
     name: ClassVar[str] = "gda"
-    rules: ClassVar[Rules] = Rules(
-        "GDA",
-        _paper_is_as_written,
-        **descent.RULES,
-        ridge=positive(or_none=True),
-    )
+    set_by_paper: ClassVar[tuple[str, ...]] = ("risk_share", "loss_clip")
+    rules: ClassVar[Rules] = Rules("GDA", **descent.RULES, ridge=positive(or_none=True))
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         plan = paper_plan if self.schedule == "paper" else least_bound_plan
@@ -86,7 +67,6 @@ class GDA(descent.Descent):
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule = plan.schedule
-        assert isinstance(schedule, GDASchedule)
         space = Space.of(plan, None, data, noise, start)
         weights, ball = space.weights, descent.Momentum(schedule, plan.problem.n_weights)
         prior = np.asarray(schedule.prior)
@@ -145,9 +125,7 @@ class EuclideanRule(descent.StepRule):
 def least_bound_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
     """Plan by minimising the bound on the excess risk over whatever the parameters leave open."""
     n_steps = solver.n_steps or solver.max_passes or descent.PASSES
-    rule = EuclideanRule(
-        problem, solver, n_steps, effective_sample_size=effective_sample_size(problem, budget)
-    )
+    rule = EuclideanRule(problem, solver, n_steps, effective_sample_size(problem, budget))
     paid, noise = descent.pay_for_passes(rule, budget)
     schedule = GDASchedule(**rule.fields(), group_step=rule.group_step(noise))
     return Plan("gda", problem, budget, paid, schedule, rule.bound(noise), n_steps)
@@ -171,9 +149,8 @@ def paper_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
         n_records / smallest * problem.lipschitz + problem.diameter * ridge,
         n_records / smallest * problem.loss_range + math.sqrt(2.0) * ridge,
     )
-    with_constant_1 = (
-        lipschitz * math.sqrt(n_steps * math.log(1.0 / budget.delta)) / (n_records * budget.epsilon)
-    )
+    of_steps = math.sqrt(n_steps * math.log(1.0 / budget.delta))
+    with_constant_1 = lipschitz * of_steps / (n_records * budget.epsilon)
     schedule = GDASchedule(
         **descent.paper_fields(problem, sums, taken, averaged=n_steps, step_size=1.0 / ridge),
         step="like the smallest group",

@@ -43,9 +43,8 @@ class Learner(BaseEstimator, ABC):
 class FTRL(Learner):
     """Follow the regularised leader: play what was best so far, regularised by γ/2 ‖w - w_1‖².
 
-    The weights depend on the *sum* of the linear parts alone, so noise on the sums enters once and
-    does not accumulate. (McMahan 2017, *A
-    survey of algorithms and analysis for adaptive online learning*; Kairouz et al. 2021)
+    The weights depend on the *sum* of the linear parts alone, so noise on the sums enters once.
+    (McMahan 2017, *A survey of algorithms and analysis for adaptive online learning*)
     """
 
     # whether the last linear part is taken for a guess of the next
@@ -111,10 +110,8 @@ def strength_of_least_regret(
         variation = (0.5 + 2.0 * (n_steps - 1)) * gradient_norm**2
         played = played + noise_of_increments[:-1]
     variation += gradient_norm * float(np.sum(played))
-    strength = learner.strength
-    if strength is None:
-        strength = math.sqrt(2.0 * variation) / radius
-    strength = positive_finite(strength, "strength")
+    best = math.sqrt(2.0 * variation) / radius
+    strength = positive_finite(best if learner.strength is None else learner.strength, "strength")
     return strength, 0.5 * strength * radius**2 + variation / strength
 
 
@@ -282,8 +279,8 @@ class Hedge(GroupPlayer):
 class HedgeOfSums(Hedge):
     """Exponential weights of noisy sums of all losses so far, as far as they are more than noise.
 
-    Sums of variance v are expected to differ by a variance e: they count by e/(e + v), less half of
-    what their noise adds to the mean of an exponential.
+    Sums of variance v that differ by a variance e count by e/(e + v), less half of their noise's
+    log E exp.
     """
 
     _exponents: FloatArray | float = 0.0

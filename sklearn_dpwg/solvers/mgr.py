@@ -20,22 +20,7 @@ from sklearn_dpwg.solvers import batches as sampling
 from sklearn_dpwg.solvers import centring, descent
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, by_loss, effective_sample_size
-from sklearn_dpwg.solvers.steps import (
-    GainOfGroups,
-    Space,
-    hedge,
-    normalised,
-    risk_spread,
-)
-
-
-def _paper_reads_all(solver: MGR) -> None:
-    """Refuse batches for the paper's schedule."""
-    if solver.schedule == "paper" and solver.sampling_rate != 1.0:
-        raise InputError(
-            "sampling_rate of MGR must be 1 with schedule='paper', whose steps read all "
-            f"records, got {solver.sampling_rate!r}."
-        )
+from sklearn_dpwg.solvers.steps import GainOfGroups, Space, hedge, normalised, risk_spread
 
 
 @documented(descent.SHARED_PARAMETERS)
@@ -70,16 +55,9 @@ class MGR(descent.Descent):
         Whether centred rows are half whitened by released second moments, of columns alone where
         there are more than 200. Planned: for a log loss, where records are many enough.
 
-    Notes
-    -----
-    A step releases a gradient with noise ``z_w Γ max_i λ_i/n_i`` and risks with noise
-    ``z_λ b/n_i``, for multipliers z fixed in advance; on batches both together. Step sizes, the
-    rate of the group weights and the clip of the squared error follow earlier releases.
-    `docs/theory/mgr.md` proves each.
-
     References
     ----------
-    Zhou and Bassily (2024), Algorithm 3, Theorems 9 and 10.
+    Zhou and Bassily (2024), Algorithm 3, Theorems 9 and 10; proofs are in `docs/theory/mgr.md`.
 
     Examples
     --------
@@ -94,10 +72,10 @@ class MGR(descent.Descent):
     whitening: bool | None = None
 
     name: ClassVar[str] = "mgr"
+    set_by_paper: ClassVar[tuple[str, ...]] = ("sampling_rate",)
     knows_hidden_groups: ClassVar[bool] = True
     rules: ClassVar[Rules] = Rules(
         "MGR",
-        _paper_reads_all,
         **descent.RULES,
         step_size=positive(or_none=True),
         sampling_rate=share(or_all=True),
@@ -111,7 +89,6 @@ class MGR(descent.Descent):
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule, problem = plan.schedule, plan.problem
-        assert isinstance(schedule, MGRSchedule)
         space = Space.of(plan, schedule.centring, data, noise, start)
         data = space.view(data)
         weights, ball = space.weights, descent.Momentum(schedule, problem.n_weights)
@@ -156,16 +133,11 @@ class MGRSchedule(descent.DescentSchedule):
     group_rate: float = 0.0  # step size η_λ of the multiplicative weights, where they do not adapt
     # who joins a step and with how much noise; by default a step reads every record
     batches: sampling.Batches | None = None
-    # whether group weights follow the spread of the released risks and what groups can gain
-    # (`GroupWeights`), in place of `group_rate`
-    adapts: bool = False
+    adapts: bool = False  # whether `GroupWeights` follow released risks, in place of `group_rate`
     assumed_spread: float = 0.0  # standard deviation of the group risks that planning assumes
-    # losses count up to this multiple of the mean released loss, where that is below `loss_clip`
-    # (`LossLevel`)
+    # losses count up to this multiple of the mean released loss, where it is less (`LossLevel`)
     clip_of_level: float = math.inf
-    # whether the averaged weights shrink towards 0 as far as released risks ask for it
-    # (`Shrinkage`)
-    shrinks: bool = False
+    shrinks: bool = False  # whether the averaged weights do (`Shrinkage`)
 
     @property
     def follows_level(self) -> bool:
@@ -173,22 +145,19 @@ class MGRSchedule(descent.DescentSchedule):
         return math.isfinite(self.clip_of_level)
 
     def __str__(self) -> str:
-        """Return a few lines for people."""
         return "\n".join([*([str(self.batches)] if self.batches else []), super().__str__()])
 
 
 # What a run takes from released risks: group weights, the clip of losses, shrinkage.
 
-# The assumed spread of the group risks counts like so many released ones, and the spread that is
-# gone by is at least this share of the assumed.
+# The assumed spread of the group risks counts like so many released ones; its least share.
 ASSUMED_STEPS, MIN_SPREAD = 10.0, 1.0 / 30.0
 
-# A group leads another by at most this and log p in its exponent. Without it one that led for half
-# of a run leads for the other half too, whatever becomes of the others: .15 on one task.
+# A group leads another by at most this and log p in its exponent, so that others can overtake it.
 MAX_LEAD = 4.0
 
-# Steps whose released risks tell the level of losses; it is raised by so many standard deviations
-# of its noise, and losses count at least up to this share of the planned clip.
+# Steps whose released risks tell the level of losses; deviations of its noise that it is raised by,
+# and the least share of the planned clip.
 WINDOW, DEVIATIONS, MIN_LOSS_CLIP = 10, 2.0, 1e-3
 
 # A group's mean risk is believed to be lower than released by so many deviations of its noise.
@@ -299,9 +268,7 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
         passes = solver.max_passes or by_loss(problem.loss).passes
         n_steps = min(round(passes / solver.sampling_rate), MAX_BATCHES)
     learned = learned_problem(problem, solver, budget)
-    rule = HedgeRule(
-        learned, solver, n_steps, effective_sample_size=effective_sample_size(problem, budget)
-    )
+    rule = HedgeRule(learned, solver, n_steps, effective_sample_size(problem, budget))
     if solver.sampling_rate == 1.0:
         batches, (releases, noise) = None, descent.pay_for_passes(rule, budget)
     else:
@@ -334,13 +301,10 @@ def learned_problem(problem: Problem, solver: MGR, budget: Budget) -> Problem:
         )
     if not is_centred:
         return problem
-    by = ""
-    if white or (white is None and by_loss(problem.loss).whitens):
+    by, of_loss = "", by_loss(problem.loss, effective_sample_size(problem, budget))
+    if white or (white is None and of_loss.whitens):
         by = centring.planned_whitening(problem, math.inf if white else budget.mu)
-    limit = centring.GradientClip(
-        by_loss(problem.loss, effective_sample_size(problem, budget)).clip_norm, by
-    )
-    return centring.centred_problem(problem, limit)
+    return centring.centred_problem(problem, centring.GradientClip(of_loss.clip_norm, by))
 
 
 def _pay_for_batches(
@@ -357,7 +321,8 @@ def _pay_for_batches(
     squares = (np.asarray(problem.group_sizes) / problem.sizes_to_plan_for) ** 2
 
     def batches_at(share: float) -> sampling.Batches:
-        return sampling.make_batches(rule, rate, releases[-1].noise_multiplier, share)
+        z = releases[-1].noise_multiplier
+        return sampling.Batches(rule.problem, rule.sums, rate, z, share)
 
     def noise_at(share: float) -> descent.RunNoise:
         noise = batches_at(share).noise_of_run(problem.n_weights, rule.n_steps)
@@ -383,15 +348,12 @@ def paper_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
     """Plan with the paper's formulas and constants of 1 (docs/theory/mgr.md, section 7)."""
     n, p, d = min(problem.group_sizes), problem.n_groups, problem.n_weights
     lipschitz, loss_range = problem.lipschitz, problem.loss_range
-    log_delta, scale = math.log(1.0 / budget.delta), n * budget.epsilon
+    log_delta = math.log(1.0 / budget.delta)
     steps = (problem.diameter * lipschitz + loss_range * math.sqrt(math.log(p))) * (
         n**2 * budget.epsilon**2 / (lipschitz * loss_range * d * log_delta)
     )
     n_steps = max(2, min((solver.max_passes or descent.PASSES) + 1, math.floor(steps)))
-    of_steps = n_steps * math.log(n_steps / budget.delta) * log_delta
-    sigma = lipschitz * math.sqrt(of_steps) / scale
-    tau = loss_range * math.sqrt(n_steps * log_delta) / scale
-    noise = descent.paper_noise(problem, budget, n_steps, sigma, tau)
+    noise = descent.paper_noise(problem, budget, n_steps, n_steps)
     feedback_bound = loss_range
     if p > 1:
         feedback_bound += 8.0 * noise.tau * max(0.0, math.log(p * n * n_steps / 2.0))
@@ -402,5 +364,4 @@ def paper_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
     )
     # the regret bounds in the proof of Theorem 10
     excess = noise.regret + 2.0 * feedback_bound * math.sqrt(math.log(p) / n_steps)
-    bounds = np.full(p, excess)
-    return Plan("mgr", problem, budget, noise.releases, schedule, bounds, schedule.n_steps)
+    return Plan("mgr", problem, budget, noise.releases, schedule, (excess,) * p, schedule.n_steps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +26,11 @@ from sklearn_dpwg.solvers.solver import Solution, Solver
 
 MOMENTS = "second moments"
 
-# Moments have an entry for each pair of weights, and noise on each takes 20 μs.
+# Moments have an entry for each pair of weights.
 MAX_WEIGHTS_OF_MOMENTS = 200
 
-# Entries of a record's vector beside its row of norm 1: the constant, and the largest residual.
-# With the latter √(1 + constant²) residuals have the least noise; both are exact in binary, and
-# constants from a half to 1 do equally well (benchmarks/moments.py constant).
+# Entries of a record's vector beside its row of norm 1: the constant, and the largest residual,
+# √(1 + constant²), with which residuals have the least noise (benchmarks/moments.py constant).
 CONSTANT, LENGTH = 0.75, 1.25
 
 # What the sensitivity is larger by to pay for rounding.
@@ -46,8 +45,7 @@ MIN_CLIP_NORM = 0.05
 # Norm of the weights that the planning bound is for, as a share of the problem's `reach`.
 INITIAL_DISTANCE = 0.3
 
-# What planning assumes that residuals, and weights from those of the round before, are in the last
-# of several rounds, over the target bound and the initial distance.
+# Residuals, and moves of the weights, in the last of several rounds, over those of a single one.
 LEFT_BY_ROUNDS = 0.5
 
 
@@ -72,7 +70,6 @@ class MomentsSchedule:
         return len(self.multipliers)
 
     def __str__(self) -> str:
-        """Return a line for people."""
         return (
             f"{self.n_steps} round(s) of every group's second moments, which a record moves by at "
             f"most {self.sensitivity:.4g}"
@@ -85,10 +82,9 @@ class Moments(Solver):
 
     For the squared error a group's risk is a quadratic function of the weights, whose coefficients
     are means of products of features and target. A round releases them for all groups with
-    Gaussian noise, once: everything else is computed from that. Groups are disjoint, so that each
-    has the whole budget. A later round does the same with the residuals of the weights found
-    so far, clipped to a few times their root mean square, so that their noise is smaller in
-    proportion; or with the targets again, where residuals are no smaller.
+    Gaussian noise: everything else is computed from that. A later round does the same with the
+    residuals of the weights so far, clipped to a few times their root mean square, so that their
+    noise is smaller in proportion; or with the targets again, where residuals are no smaller.
 
     Parameters
     ----------
@@ -107,15 +103,13 @@ class Moments(Solver):
 
     Notes
     -----
-    Groups with few records have loud moments, which are pulled towards those of all groups as far
-    as noise explains the difference (James and Stein). `docs/theory/moments.md` proves the privacy,
-    and says what of the bound is a model. Noise does not depend on the radius.
+    Loud moments of groups with few records are pulled towards those of all groups as far as noise
+    explains the difference (James and Stein). `docs/theory/moments.md` proves the privacy.
 
     References
     ----------
-    D. Vu and A. Slavkovic (2009), Differential Privacy for Clinical Trial Data: noise on sufficient
-    statistics. Y.-X. Wang (2018), Revisiting differentially private linear regression,
-    arXiv:1803.02596: a ridge that follows the noise. The rounds and the groups are ours.
+    D. Vu and A. Slavkovic (2009), Differential Privacy for Clinical Trial Data. Y.-X. Wang (2018),
+    Revisiting differentially private linear regression, arXiv:1803.02596.
 
     Examples
     --------
@@ -158,7 +152,7 @@ class Moments(Solver):
         has_constant = problem.intercept_scaling > 0.0
         constant, length = (CONSTANT, LENGTH) if has_constant else (0.0, 1.0)
         norm = math.sqrt(1.0 + constant**2 + length**2)
-        _check_rounding(problem, norm)
+        _check_rounding(problem)
         schedule = MomentsSchedule(
             multipliers=tuple(release.noise_multiplier for release in releases),
             sensitivity=(1.0 + ROUNDING) * moment_sensitivity(norm) * problem.group_moves,
@@ -174,7 +168,6 @@ class Moments(Solver):
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule, problem = plan.schedule, plan.problem
-        assert isinstance(schedule, MomentsSchedule)
         sizes = np.asarray(problem.group_sizes, dtype=float)
         n_columns = problem.n_columns + 1
         weights, group_weights = np.zeros(problem.n_weights), np.asarray(problem.prior)
@@ -206,13 +199,12 @@ class Moments(Solver):
         return Solution(weights, group_weights, schedule.n_steps, **gain.released)
 
 
-def _check_rounding(problem: Problem, norm: float) -> None:
+def _check_rounding(problem: Problem) -> None:
     """Refuse groups so large that rounding their sums, and their products with √2, would show."""
     # a record that changes its group moves the rounding of two sums; a group of cells is their sum
     n_sums = (1 if problem.hidden is None else 2) + problem.n_cells
     largest = problem.most_in_a_group
-    rounding = n_sums * largest * norm**2 * 2.0**-50
-    if rounding > ROUNDING / 5.0 * norm**2 or largest > MAX_GROUP:
+    if n_sums * largest * 2.0**-50 > ROUNDING / 5.0 or largest > MAX_GROUP:
         raise InputError(
             f"solver 'moments' cannot add up {largest:,} records of a group with "
             f"{problem.n_weights:,} weights exactly: choose 'mgr', or split the group."
@@ -251,11 +243,9 @@ def _active(
         return moments, stds, stds_of_rows
     shares = steps.active_shares(problem)
     mean = np.tensordot(shares, moments, 1)
-    return (
-        np.where(is_active[:, None, None], moments, mean),
-        np.where(is_active, stds, np.linalg.norm(shares * stds)),
-        np.where(is_active, stds_of_rows, np.linalg.norm(shares * stds_of_rows)),
-    )
+    stds = np.where(is_active, stds, np.linalg.norm(shares * stds))
+    stds_of_rows = np.where(is_active, stds_of_rows, np.linalg.norm(shares * stds_of_rows))
+    return np.where(is_active[:, None, None], moments, mean), stds, stds_of_rows
 
 
 def _learned(
@@ -286,37 +276,31 @@ def _learned(
     if schedule.constant > 0.0:
         units[-2] = problem.intercept_scaling / schedule.constant
     pooled = 1.0 / math.sqrt(float((stds_of_rows**-2).sum()))
+    facts: dict[str, Any] = {"center": center, "ridge": schedule.ridge, "radius": problem.radius}
     weights, group_weights = robust_optimum(
         moments,
         units,
-        center=center,
         mean_noise=float((stds**2).mean()),
         pooled_noise=pooled,
-        ridge=schedule.ridge,
         smoothing=schedule.smoothing,
         shares=shares,
-        radius=problem.radius,
+        **facts,
     )
 
     def squares(weights: FloatArray, moments: FloatArray) -> tuple[FloatArray, float]:
         along = np.append(center - weights, 1.0) * units
         return (moments @ along) @ along, float(along @ along)
 
-    def mixed(mixture: FloatArray) -> FloatArray:
-        facts = {"center": center, "stds": stds_of_rows}
-        return mixed_optimum(
-            moments, units, mixture, **facts, ridge=schedule.ridge, radius=problem.radius
-        )
-
     mean_square = float(shares @ squares(weights, moments)[0])
     prior = np.asarray(problem.prior)
     nothing = float(prior @ squares(np.zeros_like(weights), released)[0]) / 2.0
     gain = steps.GainOfGroups(problem, risk_of_nothing=nothing)
-    pooled_squares, length = squares(mixed(prior), released)
+    of_all = mixed_optimum(moments, units, prior, stds=stds_of_rows, **facts)
+    pooled_squares, length = squares(of_all, released)
     gain.push(pooled_squares / 2.0, (stds * length / 2.0) ** 2)
     if gain.share < 1.0:
         group_weights = gain.played(group_weights)
-        weights = mixed(group_weights)
+        weights = mixed_optimum(moments, units, group_weights, stds=stds_of_rows, **facts)
     return weights, group_weights, mean_square, gain
 
 
@@ -324,12 +308,7 @@ def _learned(
 
 
 def release_moments(
-    plan: Plan,
-    release: Release,
-    data: Risks,
-    center: FloatArray,
-    clip: float,
-    noise: NoiseSource,
+    plan: Plan, release: Release, data: Risks, center: FloatArray, clip: float, noise: NoiseSource
 ) -> FloatArray:
     """Release each group's mean second moments of rows and of clipped residuals of a centre.
 
@@ -337,11 +316,12 @@ def release_moments(
     matrix, of which `moment_sensitivity` says how far a record moves it; the square of the constant
     is public and left out.
     """
-    schedule = plan.schedule
-    assert isinstance(schedule, MomentsSchedule)
-    constant = schedule.constant
+    schedule, constant = plan.schedule, plan.schedule.constant
     sums = data.residual_moments(center, clip=clip, constant=constant, length=schedule.length)
-    rows, columns = triangle(sums.shape[1], has_constant=constant > 0.0)
+    rows, columns = np.triu_indices(sums.shape[1])
+    if constant > 0.0:
+        is_free = (rows != sums.shape[1] - 2) | (columns != sums.shape[1] - 2)
+        rows, columns = rows[is_free], columns[is_free]
     times = np.where(rows == columns, 1.0, math.sqrt(2.0))
     entries = sums[:, rows, columns] * times
     noisy = noise.gaussian(entries, sensitivity=schedule.sensitivity, release=release)
@@ -351,24 +331,13 @@ def release_moments(
     return moments
 
 
-def triangle(n_columns: int, *, has_constant: bool) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return rows and columns of what is released of a symmetric matrix: the upper triangle."""
-    rows, columns = np.triu_indices(n_columns)
-    if has_constant:
-        free = (rows != n_columns - 2) | (columns != n_columns - 2)
-        rows, columns = rows[free], columns[free]
-    return rows, columns
-
-
 # What noisy moments show.
 
 # A slack is at most this share of the radius in the units that the ball sees.
 SLACK_IN_BALL = 1e-3
-# Gap to solve to, in units of the loss, or of risks that noise has made larger: below it digits
-# are worth nothing.
+# Gap to solve to, in units of the loss, or of risks that noise has made larger.
 TOLERANCE = 1e-6
-# Noise counts so many times when a group is pulled towards the others: a Hessian that is wrong
-# costs less than one that is loud (benchmarks/moments.py caution).
+# Noise counts so many times when a group is pulled towards the others (benchmarks/moments.py).
 CAUTION = 2.0
 
 
@@ -431,19 +400,16 @@ class NoisyRisks:
         self.group_sizes = (1,) * p
 
     def risks(self, weights: FloatArray, *, loss_clip: float | None = None) -> FloatArray:
-        """Return the risks; no clip applies."""
         return self.risks_and_gradients(weights)[0]
 
     def risks_and_gradients(
         self, weights: FloatArray, *, loss_clip: float | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the risks and their gradients; no clip applies."""
         images = self.hessians @ weights
         risks = (0.5 * images - self.linear) @ weights + 0.5 * self.constants
         return risks, images - self.linear
 
     def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
-        """Return the Hessian of a mixture, the same at all weights."""
         return np.asarray(np.tensordot(group_weights, self.hessians, 1))
 
 

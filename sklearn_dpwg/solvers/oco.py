@@ -1,8 +1,7 @@
 """Worst-group learning from an online learner on noisy prefix sums.
 
-Each record plays one role, fixed by its position in its batch: `gradient_sum` reads the first ones,
-`clipped_losses` those behind them, and nothing else reads what is private. Where groups are hidden
-it plays both. `docs/theory/oco.md` proves what is promised.
+A record's position in its batch fixes its role: `gradient_sum` reads the first ones, and
+`clipped_losses` those behind them; where groups are hidden it plays both.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ class OCO(StreamSolver):
     ----------
     Zhou and Bassily (2024), Algorithm 2, Theorems 6 and 7, Corollary 8; Kairouz et al. (2021).
     `docs/theory/oco.md` proves what is promised, `docs/theory/replace-one.md` what is where
-    groups are hidden: rounds read places then, whatever groups are in them.
+    groups are hidden.
 
     Examples
     --------
@@ -120,31 +119,27 @@ class OCO(StreamSolver):
     def _scheduled(self, problem: Problem, budget: Budget) -> Planned:
         plan = paper_plan if self.schedule == "paper" else least_bound_plan
         schedule, releases, bounds = plan(problem, budget, self)
-        if problem.n_groups > 1:
-            quotient = max(schedule.rates) * schedule.loss_clip / schedule.loss_sensitivity
-            if quotient > MAX_QUOTIENT:
-                raise InputError(
-                    f"a batch of {max(schedule.rates):,.3g} records is so large that rounding may "
-                    "show a record: take more rounds."
-                )
+        largest = max(schedule.rates)
+        is_too_large = largest * schedule.loss_clip > MAX_QUOTIENT * schedule.loss_sensitivity
+        if problem.n_groups > 1 and is_too_large:
+            raise InputError(
+                f"a batch of {largest:,.3g} records is so large that rounding may show a record: "
+                "take more rounds."
+            )
         return schedule, releases, bounds
 
     def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> OCOGame:
-        assert isinstance(plan.schedule, OCOSchedule)
         kind = {"weighted": OCOGame, "sampled": SampledGame}[plan.schedule.play]
         if plan.problem.hidden is not None:
             kind = PlacesGame
         return kind(plan, noise, start, learners.make_leader(self.learner))
 
 
-# Share of the variance of the last sum's noise that is left in the averaged weights: 0.28 to 0.38
-# for Toeplitz noise with 8 to 1024 rounds.
+# Share of the variance of the last sum's noise that is left in the averaged weights, about.
 AVERAGED_VARIANCE = 0.35
-# The plan's step is at most this over H: gradient descent on a loss of curvature H is stable up to
-# there, and may swing for ever beyond.
+# The plan's step is at most this over H: gradient descent may swing for ever beyond.
 LONGEST_STEP = 2.0
-# Standard deviation of the group risks under the group weights that planning assumes, as a share
-# of the feedback range; between MGR's tenth and Hoeffding's 0.35.
+# Standard deviation of the group risks that planning assumes, as a share of the feedback range.
 RISK_SPREAD = 0.2
 
 
@@ -160,7 +155,7 @@ class OCOSchedule(StreamSchedule):
     loss_clip: float  # a record's loss counts for at most this in the feedback,
     # and what exceeds this: the infimum, or where groups are hidden the middle of the range
     center: float
-    # records of each group that the weights player reads in a round on average, which sums are over
+    # records of each group in a round for the weights player, on average: sums are over them
     weight_rates: tuple[float, ...]
     feedback_rates: tuple[float, ...]  # the same for the group player
     feedback_bound: float  # U of a sampled game: EXP3 gets U minus a noisy loss, within [0, 2U]
@@ -168,10 +163,6 @@ class OCOSchedule(StreamSchedule):
     fixed_strength: float | None  # of the weights player, where it does not follow the noise
     averaging: float  # round t counts in the averages in proportion to t to this power
     group_rate: float = 0.0  # step size η of the group player
-
-    @property
-    def stops_early(self) -> bool:
-        return self.play == "sampled"
 
     @property
     def smoothness(self) -> float:
@@ -186,10 +177,8 @@ class OCOSchedule(StreamSchedule):
         if math.isinf(self.smoothness):
             slope = lipschitz**2 + 2.0 * lipschitz * np.sqrt(variance)
             return np.sqrt(self.n_rounds * slope) / self.initial_distance
-        curved = (2.0 * self.n_rounds * variance * self.smoothness / self.initial_distance**2) ** (
-            1.0 / 3.0
-        )
-        return np.maximum(curved, self.smoothness / LONGEST_STEP)
+        cube = 2.0 * self.n_rounds * variance * self.smoothness / self.initial_distance**2
+        return np.maximum(cube ** (1.0 / 3.0), self.smoothness / LONGEST_STEP)
 
     def excess_by_group(self) -> FloatArray:
         """Return the planning bound for each group as the worst-off one: section 6 of the page."""
@@ -245,7 +234,7 @@ SAMPLED_GROUPS, ROUNDS_OF_A_GROUP = 8, 2.0
 def least_bound_plan(problem: Problem, budget: Budget, solver: OCO) -> Planned:
     """Plan for the least bound over whatever the parameters leave open."""
     multiple, prior = CEILING_OVER_ZERO_SCORE, np.asarray(problem.prior)
-    loss_clip = float(steps.loss_clip(problem, solver.loss_clip, "OCO", multiple=multiple))
+    loss_clip = steps.loss_clip(problem, solver.loss_clip, "OCO", multiple=multiple)
 
     def planned(play: Play, n_rounds: int, rates: FloatArray, weight_share: float) -> Planned:
         releases = releases_of(problem, budget, n_rounds, weight_share)
@@ -344,9 +333,8 @@ def schedule_of(
     """Return the schedule of a deal, by default with the best rate of the group player."""
     several, center = problem.n_groups > 1, problem.constants.infimum
     mechanism = prefix_sums(solver, problem, n_rounds)
-    gradient_diameter, loss_sensitivity = round_sensitivity(
-        problem, mechanism, loss_clip, play, rates
-    )
+    moved = round_sensitivity(problem, mechanism, loss_clip, play, rates)
+    gradient_diameter, loss_sensitivity = moved
     multiplier = releases[1].noise_multiplier if several else 0.0
     of_round, feedback_bound = rates.sum(axis=0), loss_sensitivity
     if problem.hidden is not None:  # both players read the same places
@@ -361,6 +349,7 @@ def schedule_of(
         noise=solver.mechanism,
         worst_std=mechanism.worst_standard_deviation,
         rates=tuple(of_round.tolist()),
+        stops_early=play == "sampled",
         gradient_multiplier=releases[0].noise_multiplier,
         feedback_multiplier=multiplier,
         gradient_diameter=gradient_diameter,
@@ -439,7 +428,7 @@ class OCOGame(StreamGame):
         elif plan.problem.hidden is not None:
             self._groups = learners.HedgeOfSums(self._prior, rate)
         self._feedback_releases = plan.releases[1:]  # none with one group
-        self._largest, self._strength = 0.0, 0.0
+        self._largest = 0.0
         self._moved_by_a_record()
         self._player = learner.start(self._first, plan.problem.radius, self._strength)
         # of what was played, weights and group weights together
@@ -499,8 +488,9 @@ class OCOGame(StreamGame):
             noisy = self._noise.laplace(sums / rates, sensitivity=moved, release=release)
             rate = schedule.group_rate
             scale = rate * schedule.feedback_multiplier * schedule.loss_sensitivity / rates
-            correction = np.where(is_read, steps.log_mean_exp_laplace(scale), 0.0)
-            self._groups.update(-noisy + correction / rate)
+            # log E exp of the noise; the square of its scale from 1 on, where it is infinite
+            correction = np.maximum(scale**2, -np.log1p(-np.minimum(scale**2, 0.9)))
+            self._groups.update(-noisy + np.where(is_read, correction, 0.0) / rate)
 
     def _read(
         self, oracle: SampleOracle, group: int, weights: FloatArray, n_weight: int, n_feedback: int
@@ -548,17 +538,15 @@ class SampledGame(OCOGame):
             self._groups.update(group, schedule.feedback_bound - noisy)
 
 
-# Standard deviation that hidden groups' risks are expected to have, as a share of what predicting
-# nothing can cost: what noisy sums say counts as far as it is more than noise.
+# Expected standard deviation of hidden groups' risks, as a share of what predicting nothing costs.
 EXPECTED_SPREAD = 0.05
 
 
 class PlacesGame(OCOGame):
     """The same where groups are hidden: rounds read places, whatever groups are in them.
 
-    What a record counts for follows from its group; which round it is in does not. Both players
-    hear noisy prefix sums of all records. Losses count from the middle of their range: a record
-    that changes its group moves two sums by half of what it else moves one.
+    Both players hear noisy prefix sums of all records. Losses count from the middle of their
+    range: a record that changes its group moves two sums by half of what it else moves one.
     """
 
     _loss_sums: NoisySums | None = None

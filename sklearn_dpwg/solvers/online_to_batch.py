@@ -35,7 +35,7 @@ from sklearn_dpwg.solvers.fresh_records import (
     rates_of_groups,
 )
 from sklearn_dpwg.solvers.plan import Plan, first_of_least
-from sklearn_dpwg.solvers.solver import Solution
+from sklearn_dpwg.solvers.solver import Game, Solution
 
 # All sums are one release, exactly.
 SUMS = Release("sums of gradient differences", "gaussian", 1.0, 1)
@@ -48,7 +48,8 @@ class OnlineToBatch(StreamSolver):
 
     Every record is used once, so records may come from a stream, a simulator or a database as well
     as from arrays. The groups' `prior` is the mixture: with the default, the average risk of all
-    records. It is *not* for the worst group. ``None`` means planned from public facts.
+    records. It is *not* for the worst group, and for smooth losses alone. ``None`` means planned
+    from public facts.
 
     Parameters
     ----------
@@ -68,17 +69,11 @@ class OnlineToBatch(StreamSolver):
         Strong convexity μ_c: what is minimised is the risk plus μ_c/2 times the squared distance
         from the start, and the learner is told so. 0 for none.
 
-    Notes
-    -----
-    The loss must be smooth: with β_t = t^k and the average x_t of the learner's weights, a record
-    of group i in a round of b_i moves that round's difference by at most λ_i/b_i times
-    (β_t - β_{t-1}) Γ + β_{t-1} min(H ‖x_t - x_{t-1}‖, 2Γ), known before the round is read.
-    `docs/theory/online-to-batch.md` proves it, `docs/theory/replace-one.md` for hidden groups.
-
     References
     ----------
     Zhang, Tran and Cutkosky (2022), *Differentially private online-to-batch for smooth losses*,
-    Algorithm 1.
+    Algorithm 1. `docs/theory/online-to-batch.md` proves what is promised,
+    `docs/theory/replace-one.md` what is where groups are hidden.
 
     Examples
     --------
@@ -103,10 +98,9 @@ class OnlineToBatch(StreamSolver):
     @property
     def exponent(self) -> float:
         """Power k of the rounds' weights t^k; the paper's is 3 for parameter-free learners."""
-        if self.power is None and self.schedule == "paper":
-            learner = learners.make_learner(self.learner)
-            return 3.0 if isinstance(learner, learners.ParameterFree) else 1.0
-        return 1.0 if self.power is None else float(self.power)
+        is_free = isinstance(learners.make_learner(self.learner), learners.ParameterFree)
+        planned = 3.0 if is_free and self.schedule == "paper" else 1.0
+        return planned if self.power is None else float(self.power)
 
     def _scheduled(self, problem: Problem, budget: Budget) -> Planned:
         if not math.isfinite(problem.smoothness):
@@ -120,9 +114,7 @@ class OnlineToBatch(StreamSolver):
         release = replace(release, noise_multiplier=schedule.multiplier)
         return schedule, [release], bound / np.asarray(problem.prior)
 
-    def begin(
-        self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None
-    ) -> OnlineToBatchGame:
+    def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> Game:
         return OnlineToBatchGame(plan, noise, start, learners.make_learner(self.learner))
 
 
@@ -146,7 +138,8 @@ class OnlineToBatchSchedule(StreamSchedule):
     def sensitivity(self, weight: Any, before: Any, moved: Any) -> Any:
         """Return Δ_t for a record that counts once, of β_t, β_{t-1} and ‖x_t - x_{t-1}‖.
 
-        It is that of `docs/theory/online-to-batch.md`, section 2, for one round or for many.
+        It is (β_t - β_{t-1}) Γ + β_{t-1} min(H ‖x_t - x_{t-1}‖, 2Γ), and rounding
+        (`docs/theory/online-to-batch.md`, section 2), known before the round is read.
         """
         diameter = self.problem.pair_diameter
         changed = np.minimum(self.problem.smoothness * moved, 2.0 * diameter)
@@ -177,9 +170,7 @@ def round_weights(n_rounds: int, power: float) -> FloatArray:
 # --- the plan of least bound --------------------------------------------------------------------
 
 MIN_ROUNDS = 4
-# Deviation of the output's noise over what it would be if all sums had one and the same noise:
-# 0.50 to 0.69 for Toeplitz and k = 1 with 8 to 256 rounds
-# (tests/solvers/online_to_batch/test_planning.py).
+# Deviation of the output's noise over what it would be if all sums had one and the same noise.
 ADDED_UP = 0.6
 MIXTURE = "the risk of a fixed mixture of the groups is minimised, not that of the worst-off one"
 # A parameter-free learner hears at most so many deviations of the norm of the noise.
@@ -231,10 +222,8 @@ def planned_rounds(
     )
     # bets may go anywhere in the ball; weights that grow like t up to the initial distance are
     # so far from their average
-    learner, initial_distance = (
-        learners.make_learner(solver.learner),
-        solver.initial_distance * problem.reach,
-    )
+    learner = learners.make_learner(solver.learner)
+    initial_distance = solver.initial_distance * problem.reach
     is_free = isinstance(learner, learners.ParameterFree)
     reach = problem.diameter if is_free else initial_distance / (solver.exponent + 2.0)
     weights = round_weights(n_rounds, solver.exponent)
@@ -270,19 +259,14 @@ def strength_bound(
         strengths = np.array([float(learner.strength)])
     # the output is linear in the sums' noise where nothing answers to it
     of_output = ADDED_UP * weights[1:] / totals[-1] * np.cumsum(noise_stds)
-    std = np.asarray(of_output.sum() / strengths)
-    if convexity:  # one after the other, as there may be a round a record
-        curved = 0.5 * convexity * totals[:-1]
-        std = np.array([(of_output / (strength + curved)).sum() for strength in strengths])
+    # one after the other, as there may be a round a record
+    curved = 0.5 * convexity * totals[:-1]
+    std = np.array([(of_output / (strength + curved)).sum() for strength in strengths])
     # a direction of curvature h answers to noise where h times this is above 1
     length = totals[-1] / strengths
     answered = np.minimum(curve, problem.n_weights / length)
     noise = np.minimum(0.5 * answered * std**2, problem.lipschitz * std)
-    bounds = (
-        0.5 * strengths * initial_distance**2 / totals[-1]
-        + noise
-        + 0.5 * convexity * initial_distance**2
-    )
+    bounds = 0.5 * initial_distance**2 * (strengths / totals[-1] + convexity) + noise
     best = int(np.argmin(bounds))
     return float(bounds[best]), float(strengths[best])
 
@@ -345,14 +329,9 @@ def paper_plan(problem: Problem, multiplier: float, solver: OnlineToBatch) -> Bo
         stds = mechanism.standard_deviations()
         bound, strength = papers_bound(schedule, learner, stds)
     share = _proved_share(schedule)
-    schedule = replace(
-        schedule,
-        strength=strength,
-        multiplier=multiplier / share,
-        papers_factor=schedule.papers_factor * share,
-        remark=remark,
-    )
-    return schedule, bound
+    schedule = replace(schedule, papers_factor=schedule.papers_factor * share)
+    multiplier /= share
+    return replace(schedule, strength=strength, remark=remark, multiplier=multiplier), bound
 
 
 def _proved_share(schedule: OnlineToBatchSchedule) -> float:
@@ -400,12 +379,11 @@ def papers_bound(
     else:
         norms += weights * problem.lipschitz + np.append(errors, 0.0)
     curved = 0.5 * convexity * totals
+    middle = math.sqrt(float((norms**2).sum())) / radius
+    # where the learner's own convexity regularises, hardly any strength may be the best
+    strengths = middle * 2.0 ** np.arange(-30.0 if convexity else 0.0, 0.25, 0.25)
     if learner.strength is not None:
         strengths = np.array([float(learner.strength)])
-    else:
-        middle = math.sqrt(float((norms**2).sum())) / radius
-        # where the learner's own convexity regularises, hardly any strength may be the best
-        strengths = middle * 2.0 ** np.arange(0.0 if not convexity else -30.0, 0.25, 0.25)
     regret = np.array([(norms**2 / (2.0 * (each + curved))).sum() for each in strengths])
     total = float(totals[-1])
     rest = diameter * float(errors.sum()) / total

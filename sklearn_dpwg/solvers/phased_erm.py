@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
 from typing import ClassVar, Literal
@@ -31,17 +31,6 @@ from sklearn_dpwg.solvers.steps import Space, SumSensitivity
 MAX_PHASES = 128
 # Below it the noise overflows, whatever the records are.
 _WEAKEST = 1e-30
-
-
-def _paper_sets_the_rest(solver: PhasedERM) -> None:
-    """Refuse what the paper's schedule sets itself."""
-    for name in ("n_phases", "mu_weights", "sharpening", "mu_groups", "risk_share", "averaging"):
-        value = getattr(solver, name)
-        if solver.schedule == "paper" and value is not None:
-            raise InputError(
-                f"{name} of PhasedERM must be None with schedule='paper', which sets it, got "
-                f"{value!r}."
-            )
 
 
 @dataclass(eq=False, repr=False)
@@ -90,10 +79,8 @@ class PhasedERM(FreshSolver):
 
     Notes
     -----
-    A record moves the minimiser of a phase by at most ``saddle_point_sensitivity(...)``, whatever
-    the records are. Strengths μ_w follow from the noise, that is from earlier releases; the best
-    response of the group player inside a phase is not private and is never kept. Fresh records are
-    read in one phase, which has the whole budget: `docs/theory/phased-erm.md` proves it.
+    The best response of the group player inside a phase is not private and is never kept. Fresh
+    records are read in one phase, which has the whole budget. Proofs: `docs/theory/phased-erm.md`.
 
     References
     ----------
@@ -121,12 +108,19 @@ class PhasedERM(FreshSolver):
     centring: bool | None = None
 
     name: ClassVar[str] = "phased-erm"
+    set_by_paper: ClassVar[tuple[str, ...]] = (
+        "n_phases",
+        "mu_weights",
+        "sharpening",
+        "mu_groups",
+        "risk_share",
+        "averaging",
+    )
     knows_overlap: ClassVar[bool] = True
     knows_hidden_groups: ClassVar[bool] = True
     reads_again: ClassVar[bool] = True
     rules: ClassVar[Rules] = Rules(
         "PhasedERM",
-        _paper_sets_the_rest,
         schedule=one_of("planned", "paper"),
         centring=flag(or_none=True),
         n_phases=whole(1, MAX_PHASES, or_none=True),
@@ -156,9 +150,8 @@ class PhasedERM(FreshSolver):
             )
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
-        if self.schedule == "paper":
-            return paper_plan(problem, budget, smoothing_width=self.smoothing_width)
-        return least_bound_plan(problem, budget, self)
+        plan = paper_plan if self.schedule == "paper" else least_bound_plan
+        return plan(problem, budget, self)
 
     def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> Game:
         if not plan.problem.fresh_calls:
@@ -171,12 +164,12 @@ class PhasedERM(FreshSolver):
         game = PhaseGame(plan, noise, start)
         if game.has_parts:
             sizes = (game.schedule.solved.group_sizes,) * plan.n_steps
-            for part in keyed_parts(plan.problem.group_sizes, sizes, noise.rng):
-                game.play(data.part(part))
-            return game.finish()
-        data = game.centred(data)
-        for _ in range(plan.n_steps):
-            game.play(data)
+            parts = keyed_parts(plan.problem.group_sizes, sizes, noise.rng)
+            reads: Iterable[Risks] = map(data.part, parts)
+        else:
+            reads = itertools.repeat(game.centred(data), plan.n_steps)
+        for read in reads:
+            game.play(read)
         return game.finish()
 
 
@@ -187,7 +180,6 @@ class PhaseGame(Game):
     """Releases weights phase by phase, the group weights of each from the risks released."""
 
     def __init__(self, plan: Plan, noise: NoiseSource, start: Solution | None) -> None:
-        assert isinstance(plan.schedule, rounds.PhaseSchedule)
         self._plan, self.schedule, self._noise = plan, plan.schedule, noise
         self._start, self._space = start, Space.of(plan, None, None, noise, start)
         self._weights = self._space.weights
@@ -246,9 +238,8 @@ class PhaseGame(Game):
             risks = rounds.release_risks(read, self._weights, schedule, noise, of_risks[0], payer)
             active, _ = steps.active(risks, np.zeros_like(risks), plan.problem)
             self._gain.push(active, schedule.risk_stds**2)
-            self._log_mixture = (
-                self._log_mixture + schedule.group_rate * active - schedule.correction
-            )
+            rise = schedule.group_rate * active
+            self._log_mixture = self._log_mixture + rise - schedule.correction
         mixture = steps.normalised(self._log_mixture, least=steps.MIN_PRIOR)
         mixture = self._gain.played(mixture)
         phase, solved = schedule.phase(index, mixture), schedule.solved
@@ -286,8 +277,7 @@ class PhaseGame(Game):
 PHASES = (1, 2, 4, 8, 11, 16)
 RISK_SHARES = (0.05, 0.1, 0.2)
 AVERAGED = (0.0, 0.5)
-# Equal strengths and an average of the last phases do about as well where losses curve
-# (benchmarks/phased_erm.py variants) and leave far more noise on the output where they do not.
+# Equal strengths leave far more noise on the output where losses do not curve.
 SHARPENINGS = (1.25, 1.6, 2.5)
 WIDTHS = (1.0, 0.25, 0.1, 0.025)
 
@@ -436,15 +426,15 @@ _bound = lru_cache(maxsize=4096)(rounds.DescentBound)
 DEFAULT_WIDTH = 0.05
 
 
-def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | None = None) -> Plan:
+def paper_plan(problem: Problem, budget: Budget, solver: PhasedERM) -> Plan:
     """Return the plan of the paper's formulas: docs/theory/phased-erm.md, section 4.
 
     A phase that would cost more than the budget, as the paper's bound on the noise allows at large
     ε, gets the least noise that keeps it. The logarithm of η is of base 2, as the proof needs.
     """
-    solved = problem
+    solved, width = problem, solver.smoothing_width or DEFAULT_WIDTH
     if not problem.loss.smooth:
-        solved = replace(problem, loss=problem.loss.smoothed(smoothing_width or DEFAULT_WIDTH))
+        solved = replace(problem, loss=problem.loss.smoothed(width))
     n, p = min(problem.group_sizes), problem.n_groups
     n_phases = max(1, int(math.log2(n)))
     n_read = n // n_phases
@@ -453,10 +443,8 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
     mu_groups = 1.0 / (eta * n) if p > 1 else math.inf
     prior = (1.0 / p,) * p
     part = replace(solved, group_sizes=(n_read,) * p, prior=prior)
-    phases = [
-        rounds.solved_phase(part, prior, mu_weights=each, mu_groups=mu_groups)
-        for each in mu_weights
-    ]
+    facts = {"mu_groups": mu_groups}
+    phases = [rounds.solved_phase(part, prior, mu_weights=each, **facts) for each in mu_weights]
     papers = [std / phase.sensitivity for std, phase in zip(stds, phases, strict=True)]
     least = calibrate([Release(rounds.WEIGHTS, "gaussian", 1.0, 1)], budget)[0].noise_multiplier
     multipliers = tuple(max(each, least) for each in papers)
@@ -477,10 +465,10 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
     )
     drawn = [z * phase.sensitivity for z, phase in zip(multipliers, phases, strict=True)]
     bounds = np.full(p, _excess(solved, n_read, phases, drawn))
-    releases = [
+    releases = tuple(
         Release(rounds.WEIGHTS, "gaussian", z, 1, part=t) for t, z in enumerate(multipliers)
-    ]
-    return Plan("phased-erm", problem, budget, tuple(releases), schedule, bounds, schedule.n_phases)
+    )
+    return Plan("phased-erm", problem, budget, releases, schedule, bounds, n_phases)
 
 
 def _steps_and_noise(
@@ -494,12 +482,8 @@ def _steps_and_noise(
         budget.epsilon / math.sqrt(72.0 * d * log2_n * log_delta),
         math.sqrt(p) / (log_total**0.75 * math.sqrt(p * n)),
     )
-    etas = [eta * 2.0**-t for t in range(1, n_phases + 1)]
-    stds = [
-        6.0 * scale * math.sqrt(2.0 * log2_n * log_delta * eta * each) / budget.epsilon
-        for each in etas
-    ]
-    return eta, etas, stds
+    etas, both = [eta * 2.0**-t for t in range(1, n_phases + 1)], 2.0 * log2_n * log_delta * eta
+    return eta, etas, [6.0 * scale * math.sqrt(both * each) / budget.epsilon for each in etas]
 
 
 def _excess(

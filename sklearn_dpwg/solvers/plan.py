@@ -68,7 +68,7 @@ class Plan:
     problem: Problem
     budget: Budget
     releases: tuple[Release, ...]
-    schedule: object
+    schedule: Any
     predicted_excess_if_worst: Sequence[float] | FloatArray
     n_steps: int = 0
     early_stop: bool = False
@@ -133,12 +133,8 @@ class Plan:
 
     @property
     def predicted_excess(self) -> float:
-        """Planning bound on the excess worst-group risk, averaged by the prior of the groups.
-
-        A small group that is the worst off can exceed it; see `predicted_excess_if_worst`.
-        """
-        prior = np.asarray(self.problem.prior)
-        return float(prior @ np.asarray(self.predicted_excess_if_worst))
+        """Planning bound on the excess worst-group risk, averaged by the prior of the groups."""
+        return float(np.asarray(self.problem.prior) @ np.asarray(self.predicted_excess_if_worst))
 
     def __str__(self) -> str:
         """Return a preview for people: releases, noise, predictions, guarantee."""

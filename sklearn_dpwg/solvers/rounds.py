@@ -16,10 +16,7 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.optimum.saddle_point import attainable_gap, solve_saddle_point
 from sklearn_dpwg.privacy import NoiseSource, Release
-from sklearn_dpwg.privacy.sensitivity import (
-    hidden_group_sensitivities,
-    saddle_point_sensitivities,
-)
+from sklearn_dpwg.privacy.sensitivity import hidden_group_sensitivities, saddle_point_sensitivities
 from sklearn_dpwg.solvers import steps
 from sklearn_dpwg.solvers.centring import CentredProblem
 from sklearn_dpwg.solvers.steps import SumSensitivity, influence, record_errors
@@ -31,8 +28,7 @@ _UNIT = 2.0**-53
 _ROUNDINGS_OF_A_MEAN = 16
 # Digits that a logarithm of a group weight may take before the point, as roundings.
 _LOG_WEIGHT = 750.0
-# The certified distance to the exact solution may add this share to a sensitivity, where floating
-# point can show so small a gap.
+# Share that the certified distance to the exact solution may add to a sensitivity.
 SLACK = 0.01
 
 
@@ -85,10 +81,10 @@ def sensitivities(solved: Problem, prior: Any, *, mu_weights: Any, mu_groups: fl
     if solved.hidden is not None:
         return hidden_group_sensitivities(normalisers=solved.group_sizes, **facts)
     facts["group_sizes"] = solved.group_sizes
-    if solved.cells is not None:
-        of_groups = saddle_point_sensitivities(**facts, by_group=True)
-        return np.array([solved.cells.influence(each) for each in of_groups])
-    return saddle_point_sensitivities(**facts)
+    if solved.cells is None:
+        return saddle_point_sensitivities(**facts)
+    of_groups = saddle_point_sensitivities(**facts, by_group=True)
+    return np.array([solved.cells.influence(each) for each in of_groups])
 
 
 def certified(
@@ -101,10 +97,8 @@ def certified(
     rounding = rounding_of_minimiser(
         solved, mu_weights=mu_weights, mu_groups=mu_groups, prior=prior
     )
-    slope = total_weight(solved, mu_groups, prior) * solved.lipschitz
-    attainable = attainable_gap(
-        solved.radius, slope, mu_weights, solved.radius, mu_groups=mu_groups
-    )
+    slope, radius = total_weight(solved, mu_groups, prior) * solved.lipschitz, solved.radius
+    attainable = attainable_gap(radius, slope, mu_weights, radius, mu_groups=mu_groups)
     # a gap α is two distances √(2α/μ_w): a hundredth of the exact one, or what rounding is worth
     fine = mu_weights * (SLACK * exact / 2.0) ** 2 / 2.0
     visible = np.minimum(attainable, mu_weights * (rounding / 2.0) ** 2 / 2.0)
@@ -335,16 +329,15 @@ class PhaseSchedule:
         return replace(self, solved=replace(part, loss=self.solved.loss), sums=sums)
 
     def __str__(self) -> str:
-        """Return a few lines for people."""
         first = self.phase(0, np.asarray(self.solved.prior))
         lines = [
             f"{self.n_phases} phase(s), of which the last {self.averaged} are averaged; in the "
             f"first a record moves the weights by at most {first.sensitivity:.3g}, noise "
-            f"{self.multiplier * first.sensitivity:.3g}"
+            f"{self.multiplier * first.sensitivity:.3g}",
+            str(self.solved.limit) if isinstance(self.solved, CentredProblem) else "",
+            self.remark,
         ]
-        if isinstance(self.solved, CentredProblem):
-            lines.append(str(self.solved.limit))
-        return "\n".join([*lines, self.remark] if self.remark else lines)
+        return "\n".join(line for line in lines if line)
 
 
 def part_of(problem: Problem, n_phases: int) -> Problem:
@@ -358,8 +351,7 @@ def part_of(problem: Problem, n_phases: int) -> Problem:
 
 # Where records meet noise. The payer of a draw is the phase that alone reads fresh records.
 
-# A step of Newton's method that leaves a tenth of the gap keeps its Hessian: with 40 to 140 weights
-# that halves the time of a phase.
+# A step of Newton's method that leaves a tenth of the gap keeps its Hessian: that halves the time.
 KEEP_HESSIAN = 0.1
 
 
@@ -384,8 +376,7 @@ def release_risks(
     moved = sums.loss_range * problem.loss_moves
     noisy = noise.gaussian(losses, sensitivity=moved, release=release, payer=payer)
     # by what stands for the sizes of hidden groups
-    noisy = steps.sums_of_groups(problem, noisy) / np.asarray(problem.group_sizes)
-    return noisy + center if center else noisy
+    return steps.sums_of_groups(problem, noisy) / np.asarray(problem.group_sizes) + center
 
 
 def release_weights(
@@ -405,9 +396,8 @@ def release_weights(
     if solved.loss != read.loss:  # a smooth stand-in for a loss with kinks
         read = read.with_loss(solved.loss)
     if solved.hidden is not None:
-        constants = solved.constants
-        middle = constants.infimum + (constants.supremum - constants.infimum) / 2.0
-        read = read.over(solved.group_sizes, loss_center=middle)
+        low, high = solved.constants.infimum, solved.constants.supremum
+        read = read.over(solved.group_sizes, loss_center=low + (high - low) / 2.0)
     point = solve_saddle_point(
         read,
         radius=solved.radius,
@@ -423,5 +413,5 @@ def release_weights(
     # the tolerance is within reach on every data set, so this is never about the records
     if not point.gap <= phase.tolerance:
         raise ArithmeticError("a phase was not solved to its public tolerance: a bug.")
-    sensitivity = phase.sensitivity
-    return noise.gaussian(point.weights, sensitivity=sensitivity, release=release, payer=payer)
+    moved = phase.sensitivity
+    return noise.gaussian(point.weights, sensitivity=moved, release=release, payer=payer)

@@ -52,12 +52,12 @@ class Solver(BaseEstimator, ABC):
     """
 
     name: ClassVar[str]
-    # what its parameters may be
+    # what its parameters may be, and which of them the paper's schedule sets itself
     rules: ClassVar[Rules] = Rules("Solver")
+    set_by_paper: ClassVar[tuple[str, ...]] = ()
     # whether a run depends on where it begins
     uses_start: ClassVar[bool] = True
-    # whether it knows groups that overlap, and groups that are hidden, whose sensitivities take
-    # proofs of their own
+    # whether sensitivities are proved for groups that overlap, and for groups that are hidden
     knows_overlap: ClassVar[bool] = False
     knows_hidden_groups: ClassVar[bool] = False
 
@@ -84,13 +84,6 @@ class Solver(BaseEstimator, ABC):
         -------
         Plan
             Releases with their noise, steps, predictions, guarantee.
-
-        Raises
-        ------
-        ValueError
-            If a parameter of the solver, the budget or the problem is not for it.
-        PlanExceededError
-            If the solver plans for another budget, or for more than it: a fault of the solver.
         """
         self._check_parameters()
         self._check_budget(budget)
@@ -128,11 +121,6 @@ class Solver(BaseEstimator, ABC):
         -------
         Solution
             Learned weights.
-
-        Raises
-        ------
-        ValueError
-            If the plan is for other group sizes or another loss; nothing is released then.
         """
         data = self._adapt(plan, data)
         check_match(plan.problem, data)
@@ -141,8 +129,14 @@ class Solver(BaseEstimator, ABC):
         return self._run(plan, data, noise, start)
 
     def _check_parameters(self) -> None:
-        """Refuse parameters that are out of range or of a wrong type."""
         self.rules.check(self)
+        for name in self.set_by_paper if getattr(self, "schedule", "") == "paper" else ():
+            value, planned = getattr(self, name), getattr(type(self), name)
+            if value != planned:
+                raise InputError(
+                    f"{name} of {self.rules.owner} must be {planned!r} with schedule='paper', "
+                    f"which sets it, got {value!r}."
+                )
 
     def _check_budget(self, budget: Budget) -> None:
         """Refuse a budget that the solver has no use for."""
@@ -308,11 +302,9 @@ class FreshSolver(Solver):
 class ByLoss:
     """What a planned run takes from its loss, measured by ``benchmarks/ablation.py``."""
 
-    step_share: float = (
-        0.14  # length of a step, over `initial_distance/(s √T)` for a coordinate's noise s
-    )
-    # losses count up to this multiple of what predicting nothing can cost: a lower clip hides
-    # groups that a model fails, a higher one has more noise
+    # length of a step, over `initial_distance/(s √T)` for a coordinate's noise s
+    step_share: float = 0.14
+    # losses count up to this multiple of what predicting nothing can cost
     loss_clip: float = 2.16
     clip_norm: float = 0.9  # of gradients, over the root mean square of centred rows
     # where finite, losses of a step count up to this multiple of the mean released loss
@@ -343,16 +335,11 @@ class ByLoss:
 # power of the `effective_sample_size` from here on, losses with its logarithm.
 SLOPES_BIND, SLOPES_LOOSEN, LOSSES_BIND = 2_000.0, 0.3, 1_500.0
 
-# A group whose few, large losses a lower clip hides would lose all that groups gain elsewhere.
+# A lower clip would hide a group's few, large losses.
 LOG_LOSS = ByLoss(loss_clip=4.33, is_centred=True, shrinks=True, whitens=True, passes=60)
 # Its slopes are residuals, most of them small beside the largest.
 SQUARED_ERROR = ByLoss(
-    loss_clip=1.0,
-    clip_norm=0.4,
-    clip_of_level=6.0,
-    is_centred=True,
-    directions=30.0,
-    passes=60,
+    loss_clip=1.0, clip_norm=0.4, clip_of_level=6.0, is_centred=True, directions=30.0, passes=60
 )
 
 BY_LOSS: dict[type[Loss], ByLoss] = {
@@ -368,8 +355,5 @@ def by_loss(loss: Loss, effective_sample_size: float = 0.0) -> ByLoss:
 
 
 def effective_sample_size(problem: Problem, budget: Budget) -> float:
-    """Return μ times the size of a typical group: one over the noise on its mean, but for a bound.
-
-    A public fact, by which whatever trades bias for noise is loosened.
-    """
+    """Return μ times the size of a typical group: about one over the noise on its mean."""
     return budget.mu * problem.typical_size

@@ -20,13 +20,10 @@ from sklearn_dpwg.solvers.centring import Centring, GradientClip, release_centre
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, by_loss
 
-# Standard deviation of the group risks under the group weights that planning assumes, as a share
-# of what predicting nothing can cost: what groups that carry weight differ by in practice. The
-# worst case of Hoeffding, 0.5 of the range, would plan a group rate that is many times smaller.
+# Standard deviation of the group risks that planning assumes, over what predicting nothing costs.
 SPREAD_OVER_ZERO_SCORE = 0.15
 
-# Half of log E exp of the noise is subtracted from a group's exponent at a fixed rate: all of it
-# would drive out small groups that are truly worst off, none would let noise alone raise them.
+# Share of log E exp of the noise that a group's exponent is corrected by.
 CORRECTION = 0.5
 
 # A mixture's weight is at least this of its largest, where what minimises it needs positive ones.
@@ -110,10 +107,8 @@ def active(
     if len(risks) == 0 or is_active.all():
         return risks, variances
     shares = active_shares(problem)
-    return (
-        np.where(is_active, risks, shares @ risks),
-        np.where(is_active, variances, shares**2 @ variances),
-    )
+    risks = np.where(is_active, risks, shares @ risks)
+    return risks, np.where(is_active, variances, shares**2 @ variances)
 
 
 def active_shares(problem: Problem) -> FloatArray:
@@ -131,9 +126,7 @@ def influence(problem: Problem, group_weights: FloatArray) -> float:
     (docs/theory/overlapping-groups.md, Lemma 1)
     """
     shares = group_weights / np.asarray(problem.group_sizes, dtype=float)
-    if problem.cells is None:
-        return float(shares.max())
-    return problem.cells.influence(shares)
+    return float(shares.max()) if problem.cells is None else problem.cells.influence(shares)
 
 
 def sums_of_groups(problem: Problem, released: FloatArray) -> FloatArray:
@@ -153,17 +146,8 @@ def hedge(problem: Problem, n_steps: int, variances: FloatArray) -> tuple[float,
     prior, spread = np.asarray(problem.prior), risk_spread(problem)
     entropy = -float(prior @ np.log(prior))
     sharpness = math.sqrt(entropy / (spread**2 / n_steps + float(variances.mean()) / 2))
-    return sharpness, np.asarray(
-        -np.log(prior) / sharpness
-        + sharpness * spread**2 / n_steps
-        + sharpness * (variances + variances.max()) / 4
-    )
-
-
-def log_mean_exp_laplace(scale: FloatArray) -> FloatArray:
-    """Return log E exp(N) of Laplace noise of a scale; scale² from 1 on, where it is infinite."""
-    square = scale**2
-    return np.maximum(square, -np.log1p(-np.minimum(square, 0.9)))
+    owed = -np.log(prior) / sharpness + sharpness * spread**2 / n_steps
+    return sharpness, np.asarray(owed + sharpness * (variances + variances.max()) / 4)
 
 
 def normalised(log_weights: FloatArray, *, least: float = 0.0) -> FloatArray:
@@ -346,42 +330,21 @@ class SumSensitivity:
     """How far one record moves the sums of `Risks.sums` and `Risks.sampled_sums`.
 
     Rounding is included: ``docs/theory/sums.md``.
-
-    Parameters
-    ----------
-    gradient_diameter : float
-        By how much replacing a record moves a weighted sum of group means, over the ratio of its
-        group's weight to its size.
-    gradient_norm : float
-        By how much a record that joins a batch moves the sum of its group's gradients.
-    loss_range : float
-        By how much replacing a record moves the sum of its group's losses, and twice what one that
-        joins a batch, or leaves its group for another, moves the sum of losses minus the centre.
-    center : float
-        Middle of the range of losses.
     """
 
+    # by how much replacing a record moves a weighted sum of group means, over the ratio of its
+    # group's weight to its size
     gradient_diameter: float
+    # by how much a record that joins a batch moves the sum of its group's gradients
     gradient_norm: float
+    # by how much replacing a record moves the sum of its group's losses, and twice what one that
+    # joins a batch, or leaves its group for another, moves the sum of losses minus the center
     loss_range: float
-    center: float
+    center: float  # middle of the range of losses
 
     @classmethod
     def of(cls, problem: Problem, *, loss_clip: float) -> Self:
-        """Return the numbers of a problem whose losses count up to a clip.
-
-        Parameters
-        ----------
-        problem : Problem
-            Public facts.
-        loss_clip : float
-            A record's loss counts for at most this much.
-
-        Returns
-        -------
-        SumSensitivity
-            From these alone.
-        """
+        """Return the numbers of a problem whose losses count up to a clip."""
         constants = problem.constants
         highest = min(loss_clip, constants.supremum)
         of_gradient, of_loss = record_errors(problem, highest)
@@ -398,13 +361,10 @@ class SumSensitivity:
         diameter = max(problem.pair_diameter, problem.lipschitz)
         if problem.loss.n_outputs > 1:
             diameter = 2.0 * problem.lipschitz
+        n_records, roundings = problem.n_records, problem.roundings_of_a_mean
+        slack = weighting_slack(gradient, n_records=n_records, n_groups=roundings)
         return cls(
-            gradient_diameter=diameter
-            + 2.0 * of_gradient
-            + factor
-            * weighting_slack(
-                gradient, n_records=problem.n_records, n_groups=problem.roundings_of_a_mean
-            ),
+            gradient_diameter=diameter + 2.0 * of_gradient + factor * slack,
             gradient_norm=problem.lipschitz + of_gradient,
             loss_range=constants.range_up_to(loss_clip) + 2.0 * of_loss + loss,
             center=constants.infimum + (highest - constants.infimum) / 2.0,

@@ -155,6 +155,6 @@ def test_noise_for_whole_groups_is_caught(monkeypatch):
 
 def test_half_the_norm_is_caught():
     solver, plan = planned(risk_share=0.01)
-    half = with_batches(plan, gradient_bound=plan.problem.lipschitz)
+    half = with_batches(plan, gradient_norm=plan.problem.lipschitz / 2)
     runs = [scores(solver, half, targets, seed) for seed, targets in enumerate(PAIR)]
     assert verdict("planted: L in place of 2L", *runs, plan)[0]

@@ -8,7 +8,6 @@ import pytest
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import Moments
-from sklearn_dpwg.solvers.moments import triangle
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.lower_bounds import DELTA, audited_mu, quiet_source, verdict
 from tests.helpers.neighbours import random_data
@@ -73,7 +72,7 @@ def longer_residuals(run, plan, data, noise, start):
 
 def more_than_the_root_of_two(run, plan, data, noise, start):
     """Count entries off the diagonal four times."""
-    rows, columns = triangle(plan.problem.n_columns + 1, has_constant=False)
+    rows, columns = np.triu_indices(plan.problem.n_columns + 1)
     more = np.where(rows == columns, 1.0, 4.0 / math.sqrt(2.0))
 
     def gaussian(value, *, sensitivity, release):

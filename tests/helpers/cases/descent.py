@@ -20,10 +20,11 @@ from sklearn_dpwg.losses import (
     SquaredError,
 )
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.solvers import AGS, GDA, MGR, SumSensitivity, batches, descent, steps
+from sklearn_dpwg.solvers import AGS, GDA, MGR, batches, descent, steps
 from sklearn_dpwg.solvers import centring as centring_module
 from sklearn_dpwg.solvers.batches import Batches
 from sklearn_dpwg.solvers.mgr import MGRSchedule
+from sklearn_dpwg.solvers.steps import SumSensitivity
 from tests.helpers.contract import (
     Case,
     exact,
@@ -328,8 +329,9 @@ def batch_plans(n_plans=24):
 
 
 def with_batches(plan, **changes: Any):
-    """Return a plan with other numbers in its batches."""
-    batches = dataclasses.replace(plan.schedule.batches, **changes)
+    """Return a plan whose batches have other sensitivities."""
+    batches = plan.schedule.batches
+    batches = dataclasses.replace(batches, sums=dataclasses.replace(batches.sums, **changes))
     return dataclasses.replace(plan, schedule=dataclasses.replace(plan.schedule, batches=batches))
 
 
@@ -338,7 +340,7 @@ def diameters_for_norms():
     for plan, solver in batch_plans():
         problem = plan.problem
         if problem.gradient_diameter < 1.9 * problem.lipschitz and not plan.schedule.centring:
-            yield with_batches(plan, gradient_bound=problem.gradient_diameter), solver
+            yield with_batches(plan, gradient_norm=problem.gradient_diameter / 2), solver
 
 
 def _stds(name, wrong):
@@ -629,7 +631,7 @@ def weighs(wrong):
 OVERLAP_OF_BATCHES = {
     "groups as if they were disjoint": weighs(disjoint),
     "a cell counted once": weighs(of_first_group),
-    "the root of m forgotten": _stds("risk_stds", lambda b, right: right / b.cells.group_moves),
+    "the root of m forgotten": _stds("risk_stds", lambda b, right: right / b.problem.group_moves),
     "noise for n_k, not for q n_k": BATCH_FAULTS["noise for n_i, not for q n_i"],
 }
 OVERLAP_OF_GDA = {name: OVERLAP_FAULTS[name] for name in list(OVERLAP_FAULTS)[:2]}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.losses import Hinge, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum import project_to_ball
+from sklearn_dpwg.optimum.saddle_point import project_to_ball
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release
 from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers import AGS, Solution

@@ -11,12 +11,11 @@ from sklearn_dpwg.losses import BinaryLogLoss, Huber, Loss, MultinomialLogLoss, 
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, PhasedERM
 from sklearn_dpwg.solvers.centring import (
+    BEFORE,
     CENTRE,
-    CENTRE_SHARE,
     CONSTANT,
     SHORTEST,
     SPREAD,
-    SPREAD_SHARE,
     Centring,
     GradientClip,
     centred_problem,
@@ -38,7 +37,7 @@ def test_both_releases_take_their_shares_of_the_budget(solver):
     of_rows, of_squares = plan.releases[:2]
     assert (of_rows.name, of_squares.name) == (CENTRE, SPREAD)
     assert plan.guarantee.epsilon == pytest.approx(1.0, rel=1e-4)
-    for release, share in ((of_rows, CENTRE_SHARE), (of_squares, SPREAD_SHARE)):
+    for release, share in ((of_rows, BEFORE[CENTRE]), (of_squares, BEFORE[SPREAD])):
         assert release.max_count == 1
         spent = 1.0 / release.noise_multiplier**2
         assert spent == pytest.approx(share * BUDGET.mu**2, rel=1e-4)

@@ -12,13 +12,12 @@ from sklearn_dpwg.losses import BinaryLogLoss, Loss, MultinomialLogLoss, Squared
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers import centring as module
-from sklearn_dpwg.solvers.batches import make_batches
+from sklearn_dpwg.solvers.batches import Batches
 from sklearn_dpwg.solvers.centring import (
+    BEFORE,
     LONGEST_STRETCH,
     MOMENTS,
-    MOMENTS_SHARE,
     SQUARES,
-    SQUARES_SHARE,
     WHITENING_STEP,
     Centring,
     GradientClip,
@@ -61,7 +60,7 @@ def test_rows_are_whitened_where_noise_leaves_something_to_see(facts, name):
     assert [each.name for each in whitening_of(plan)] == ([name] if name else [])
     assert ("half whitened" in str(plan)) == (name is not None)
     for each in whitening_of(plan):
-        share = MOMENTS_SHARE if name == MOMENTS else SQUARES_SHARE
+        share = BEFORE[name]
         assert each.max_count == 1
         assert 1.0 / each.noise_multiplier**2 == pytest.approx(share * BUDGET.mu**2, rel=1e-4)
     assert plan.guarantee.epsilon == pytest.approx(1.0, rel=1e-4)
@@ -178,8 +177,8 @@ def test_batches_pay_for_rounding_before_a_change_of_variables(factor, monkeypat
     """Sums of a batch are rounded, and then mapped by P: more in proportion to what P stretches."""
     learned = centred_problem(problem_of(), LIMIT)
     rule = HedgeRule(learned, MGR(), 20)
-    usual = make_batches(rule, 0.1, 1.0, 0.2).rounding
+    usual = Batches(rule.problem, rule.sums, 0.1, 1.0, 0.2).rounding
     larger = factor * learned.rounding_factor
     monkeypatch.setitem(vars(learned), "rounding_factor", larger)
-    found = make_batches(rule, 0.1, 1.0, 0.2).rounding
+    found = Batches(rule.problem, rule.sums, 0.1, 1.0, 0.2).rounding
     assert found == pytest.approx(factor * np.asarray(usual))

@@ -10,7 +10,7 @@ from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, Release, calibrate
 from sklearn_dpwg.privacy.accounting.calibration import predict_multiplier
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.batches import GRADIENT_SPREAD, make_batches
+from sklearn_dpwg.solvers.batches import GRADIENT_SPREAD, Batches
 from sklearn_dpwg.solvers.mgr import HedgeRule
 from tests.helpers.group_data import make_data, make_problem, make_risks
 from tests.helpers.neighbours import random_data
@@ -73,7 +73,7 @@ def test_estimates_are_unbiased(loss):
 def batches_of(sizes, rate):
     """Return batches with a multiplier of 7 and a fifth for the risks, and their rule."""
     rule = HedgeRule(make_problem(sizes), MGR(), 60)
-    return make_batches(rule, rate, 7.0, 0.2), rule
+    return Batches(rule.problem, rule.sums, rate, 7.0, 0.2), rule
 
 
 def test_batches_state_what_the_theory_says():
@@ -85,7 +85,7 @@ def test_batches_state_what_the_theory_says():
     np.testing.assert_allclose(batches.risk_stds, 7.0 * b / expected / math.sqrt(0.2))
     coins = (GRADIENT_SPREAD * problem.lipschitz) ** 2 * 0.7 / expected
     np.testing.assert_allclose(batches.sampling_variances, coins)
-    assert batches.center == pytest.approx((problem.constants.infimum + rule.loss_clip) / 2)
+    assert batches.sums.center == pytest.approx((problem.constants.infimum + rule.loss_clip) / 2)
     noise = batches.noise_of_run(rule.problem.n_weights, rule.n_steps)
     np.testing.assert_allclose(noise.gradient, (problem.n_weights * stds**2 + coins) / 60)
     risks = batches.risk_stds**2 + b**2 / 4 * 0.7 / expected
