@@ -90,7 +90,7 @@ class PhasedERM(FreshSolver):
 
     Notes
     -----
-    A record moves the minimiser of a phase by at most ``saddle_point_sensitivity(...)``, whatever
+    A record moves the minimiser of a phase by at most ``saddle_point_sensitivities(...)``, whatever
     the records are. Strengths μ_w follow from the noise, that is from earlier releases; the best
     response of the group player inside a phase is not private and is never kept. Fresh records are
     read in one phase, which has the whole budget: `docs/theory/phased-erm.md` proves it.
