@@ -56,7 +56,6 @@ class PaidDraws:
         self._spent_by: Counter[tuple[Release, int]] = Counter()
         self._samples: Counter[Release] = Counter()
         self.draws: list[Draw] = []
-        self.on_draw: Callable[[int], None] | None = None
 
     def add_sample(self, release: Release) -> None:
         """Count a sample, which the next draw of a sampled release uses up."""
@@ -73,8 +72,6 @@ class PaidDraws:
         if release.sampling_rate < 1.0:
             self._samples[release] = 0
         self.draws.append(Draw(release, shape))
-        if self.on_draw is not None:
-            self.on_draw(len(self.draws))
 
     def check_affordable(self, release: Release, mechanism: Mechanism, payer: Payer) -> None:
         """Refuse a draw that the plan has not paid for."""
@@ -228,6 +225,8 @@ class NoiseSource:
         if hasattr(self, "_paid"):
             raise RuntimeError("a NoiseSource is made once: what it may draw was fixed then.")
         self._paid = PaidDraws(releases)
+        # called with the number of draws before each, itself included: for progress
+        self.on_draw: Callable[[int], None] | None = None
         self._sampler: Sampler
         if random_state is None:
             self._sampler = SecureSampler()
@@ -251,15 +250,6 @@ class NoiseSource:
     def draws(self) -> tuple[Draw, ...]:
         """Every draw so far, in order; each names the release it was counted against."""
         return tuple(self._paid.draws)
-
-    @property
-    def on_draw(self) -> Callable[[int], None] | None:
-        """What is called with the number of draws before each, itself included: for progress."""
-        return self._paid.on_draw
-
-    @on_draw.setter
-    def on_draw(self, call: Callable[[int], None] | None) -> None:
-        self._paid.on_draw = call
 
     @property
     def rng(self) -> np.random.Generator:
@@ -401,7 +391,7 @@ class NoiseSource:
         for release in releases:
             self._paid.check_affordable(release, "gaussian", None)
         for release in releases:
-            self._paid.spend(release, "gaussian", values.shape)
+            self._spend(release, "gaussian", values.shape)
         # the largest multiplier times what the grid adds to Δ covers that of every part
         loudest = max(releases, key=lambda release: release.noise_multiplier)
         std = max(r.noise_multiplier * bound for r, bound in zip(releases, bounds, strict=True))
@@ -454,7 +444,7 @@ class NoiseSource:
         """
         whole = check_integers(counts)
         scale = scale_on_integers(release, sensitivity)
-        self._paid.spend(release, release.mechanism, whole.shape)
+        self._spend(release, release.mechanism, whole.shape)
         noisy = self._sampler.add_integers(whole.reshape(-1), scale, release)
         return noisy.reshape(whole.shape)
 
@@ -480,8 +470,15 @@ class NoiseSource:
                 f"The rows of a matrix cannot be a sampled release, got sampling_rate = "
                 f"{release.sampling_rate!r}."
             )
-        self._paid.spend(release, "gaussian", (n_rows, n_columns))
+        self._spend(release, "gaussian", (n_rows, n_columns))
         return GaussianRows(self._sampler, release, (n_rows, n_columns))
+
+    def _spend(
+        self, release: Release, mechanism: Mechanism, shape: Shape, payer: Payer = None
+    ) -> None:
+        self._paid.spend(release, mechanism, shape, payer)
+        if self.on_draw is not None:
+            self.on_draw(len(self._paid.draws))
 
     def _add_noise(
         self,
@@ -494,7 +491,7 @@ class NoiseSource:
         values = np.array(value, dtype=np.float64)
         bounds = np.array(sensitivity, dtype=np.float64)
         check_value(values, bounds)
-        self._paid.spend(release, mechanism, values.shape, payer)
+        self._spend(release, mechanism, values.shape, payer)
         flat = values.reshape(-1)
         if bounds.ndim == 0:
             flat = self._sampler.add_noise(flat, float(bounds), release)
