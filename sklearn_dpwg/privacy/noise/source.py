@@ -286,12 +286,7 @@ class NoiseSource:
         Returns
         -------
         PoissonSample
-            A coin for every record.
-
-        Notes
-        -----
-        Accounting by sampling holds if every draw has a sample of its own, so a draw of a sampled
-        release uses up one and is refused without. Every sample has a key of its own.
+            A coin for every record; a draw of a sampled release uses one up, or is refused.
         """
         self._paid.add_sample(release)
         if isinstance(self._sampler, SeededSampler):
@@ -333,10 +328,8 @@ class NoiseSource:
 
         Notes
         -----
-        A per-coordinate sensitivity is the plain mechanism in other units (docs/theory/noise.md). A
-        coordinate whose sensitivity is exactly 0 is the same for all neighbours and is returned as
-        it is. A single sensitivity of 0 is refused: it says that there is nothing to protect, which
-        is a bug more often than a fact.
+        A coordinate whose sensitivity is exactly 0 is returned as it is (docs/theory/noise.md); a
+        single sensitivity of 0 is refused, as it is a bug more often than a fact.
 
         For a release with ``sampling_rate`` below 1 the sensitivity is that without sampling, 2C
         with C the largest norm of one record's contribution (see `Release`), and the value is
