@@ -248,11 +248,6 @@ def check_integers(counts: ArrayLike) -> NDArray[np.int64]:
     return values.astype(np.int64)
 
 
-def are_positive(numbers: FloatArray) -> bool:
-    """Whether all numbers are positive and finite."""
-    return bool(((numbers > 0.0) & (numbers < np.inf)).all())
-
-
 # What discrete Gaussian noise has of variance beyond what is paid for, so that it is no worse than
 # continuous noise but for a factor below exp(2e-12): docs/theory/noise.md.
 _SPARE_VARIANCE = 1.5625

@@ -6,7 +6,6 @@ import math
 import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import NoReturn
 
 import numpy as np
@@ -28,7 +27,6 @@ from sklearn_dpwg.privacy.noise.samplers import (
     SecureSampler,
     Seed,
     SeededSampler,
-    are_positive,
     check_integers,
     check_value,
     scale_on_integers,
@@ -337,60 +335,40 @@ class NoiseSource:
         """
         return self._add_noise(value, sensitivity, release, "gaussian", payer)
 
-    def shared_gaussian(
-        self,
-        value: ArrayLike,
-        *,
-        units: ArrayLike,
-        sensitivities: Sequence[float],
-        releases: Sequence[Release],
+    def gaussian_in_units(
+        self, value: ArrayLike, *, units: ArrayLike, sensitivity: float, release: Release
     ) -> FloatArray:
-        """Add Gaussian noise to one value that disjoint parts of the records pay for each alone.
+        """Add Gaussian noise in proportion to a unit of each coordinate.
 
         Parameters
         ----------
         value : array-like
             What to release, finite, at least one-dimensional.
         units : array-like
-            Positive, of the value's shape: noise on a coordinate is in proportion to its unit.
-        sensitivities : sequence of float
-            For each part, by how much one of its records can move ``value / units`` in the L2
-            norm; for a sampled part 2C with C the largest norm of what one record adds.
-        releases : sequence of Release
-            For each part the Gaussian release that its records pay for.
+            Positive and finite, of the value's shape.
+        sensitivity : float
+            By how much one record can move ``value / units`` in the L2 norm; for a sampled release
+            2C with C the largest norm of what one record adds.
+        release : Release
+            The Gaussian release of the plan that this draw is.
 
         Returns
         -------
         ndarray
-            The value with noise of standard deviation ``units * max(multiplier * sensitivity)``,
-            the maximum over the parts, so that every part has what its release promises.
+            The value with noise of standard deviation
+            ``units * release.noise_multiplier * sensitivity``.
         """
-        values = np.array(value, dtype=np.float64)
-        scales = np.array(units, dtype=np.float64)
-        bounds = np.array(sensitivities, dtype=np.float64)
-        check_value(values)
-        if values.ndim == 0 or scales.shape != values.shape or not are_positive(scales):
+        values, scales = np.array(value, dtype=np.float64), np.array(units, dtype=np.float64)
+        check_value(values, np.array(sensitivity, dtype=np.float64))
+        is_unit = (scales > 0.0) & (scales < np.inf)
+        if values.ndim == 0 or scales.shape != values.shape or not is_unit.all():
             raise InputError(
                 f"units must be positive and finite and have the shape of the value, "
                 f"{values.shape}, got {units!r}."
             )
-        if len(releases) == 0 or bounds.shape != (len(releases),) or not are_positive(bounds):
-            raise InputError(
-                f"sensitivities must be positive and finite, one for each of the {len(releases)} "
-                f"releases, got {sensitivities!r}."
-            )
-        if len(set(releases)) < len(releases):
-            raise InputError("releases must differ: a part pays once for a value.")
-        for release in releases:
-            self._paid.check_affordable(release, "gaussian", None)
-        for release in releases:
-            self._spend(release, "gaussian", values.shape)
-        # the largest multiplier times what the grid adds to Δ covers that of every part
-        loudest = max(releases, key=lambda release: release.noise_multiplier)
-        std = max(r.noise_multiplier * bound for r, bound in zip(releases, bounds, strict=True))
-        payer = replace(loudest, sampling_rate=min(release.sampling_rate for release in releases))
-        sensitivity = UNIT_SENSITIVITY * float(std) / loudest.noise_multiplier
-        noisy = self._sampler.add_noise((values / scales).reshape(-1), sensitivity, payer)
+        self._spend(release, "gaussian", values.shape)
+        moved = UNIT_SENSITIVITY * float(sensitivity)
+        noisy = self._sampler.add_noise((values / scales).reshape(-1), moved, release)
         return np.asarray(noisy.reshape(values.shape) * scales)
 
     def laplace(self, value: ArrayLike, *, sensitivity: ArrayLike, release: Release) -> FloatArray:
