@@ -93,10 +93,15 @@ def composition_of_event(event: DpEvent) -> Composition:
 
 
 def _merge(pieces: Iterable[_Piece]) -> Composition:
-    listed = list(pieces)
-    squares = [piece for piece in listed if not isinstance(piece, Composition)]
-    others = [piece for piece in listed if isinstance(piece, Composition)]
-    return joint([Composition(math.sqrt(math.fsum(squares))), *others])
+    squares: list[float] = []
+    others: list[Composition] = []
+    for piece in pieces:
+        if isinstance(piece, Composition):
+            others.append(piece)
+        else:
+            squares.append(piece)
+    gaussian = Composition(math.sqrt(math.fsum(squares)))
+    return joint([gaussian, *others]) if others else gaussian
 
 
 def _piece_of_release(release: Release) -> _Piece:

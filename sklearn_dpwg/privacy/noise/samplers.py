@@ -74,7 +74,8 @@ class SeededSampler:
         self, values: FloatArray, sensitivity: float, release: Release, n_rows: int = 1
     ) -> FloatArray:
         """Return the vector with continuous noise."""
-        stream = self.stream(f"noise of {release.name}")
+        name = f"noise of {release.name}"
+        stream = self._streams.get(name) or self.stream(name)
         draw = stream.normal if release.mechanism == "gaussian" else stream.laplace
         return values + draw(0.0, release.noise_multiplier * sensitivity, values.size)
 

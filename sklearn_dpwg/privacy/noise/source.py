@@ -61,18 +61,10 @@ class PaidDraws:
             self._refuse(release)
         self._samples[release] += 1
 
-    def spend(self, release: Release, kind: Mechanism, shape: Shape, payer: Payer = None) -> None:
-        """Count a draw against the plan, before the noise exists."""
-        self.check_affordable(release, kind, payer)
-        self._spent[release] += 1
-        if payer is not None:
-            self._spent_by[release, int(payer)] += 1
-        if release.sampling_rate < 1.0:
-            self._samples[release] = 0
-        self.draws.append(Draw(release, shape))
-
-    def check_affordable(self, release: Release, mechanism: Mechanism, payer: Payer) -> None:
-        """Refuse a draw that the plan has not paid for."""
+    def spend(
+        self, release: Release, mechanism: Mechanism, shape: Shape, payer: Payer = None
+    ) -> None:
+        """Count a draw against the plan before the noise exists, or refuse it."""
         # a subclass could claim to equal what was paid for
         if type(release) is not Release or release not in self._allowed:
             self._refuse(release)
@@ -94,6 +86,12 @@ class PaidDraws:
                 f"The plan pays for draws of {release.name!r} from samples of their own, and no "
                 "sample was drawn for this one."
             )
+        self._spent[release] += 1
+        if payer is not None:
+            self._spent_by[release, int(payer)] += 1
+        if release.sampling_rate < 1.0:
+            self._samples[release] = 0
+        self.draws.append(Draw(release, shape))
 
     def _check_payer(self, release: Release, payer: Payer, n_allowed: int) -> None:
         """Refuse a draw without a payer, or of one who has paid for as many as a record may."""
