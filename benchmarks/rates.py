@@ -38,7 +38,7 @@ from sklearn_dpwg.optimum.saddle_point import (
 )
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.gaussian import gdp_mu
-from sklearn_dpwg.privacy.sensitivity import saddle_point_sensitivity
+from sklearn_dpwg.privacy.sensitivity import saddle_point_sensitivities
 from sklearn_dpwg.solvers import MGR, OnlineToBatch, PhasedERM
 from sklearn_dpwg.solvers.solver import Solver
 
@@ -267,15 +267,15 @@ def excess_of_doubling(world: World, point: Point) -> np.ndarray:
     """
     problem, n_phases = world.problem(point.group_size), round(np.log2(point.group_size))
     prior = np.full(point.n_groups, 1.0 / point.n_groups)
-    of_unit = saddle_point_sensitivity(
+    of_unit = saddle_point_sensitivities(
         group_sizes=problem.group_sizes,
         lipschitz=problem.lipschitz,
         gradient_diameter=problem.gradient_diameter,
         loss_range=problem.loss_range,
-        strong_convexity=1.0,
+        strong_convexities=[1.0],
         entropy_weight=np.inf,
         prior=problem.prior,
-    )
+    )[0]
     of_unit *= np.sqrt(n_phases) / gdp_mu(point.epsilon, DELTA)
     first = np.sqrt(point.n_weights) * of_unit / world.radius
     found = []

@@ -17,14 +17,13 @@ from sklearn_dpwg import losses
 from sklearn_dpwg.privacy import Budget, Release, calibrate
 from sklearn_dpwg.privacy.gaussian import gdp_delta
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
-from sklearn_dpwg.privacy.sensitivity import saddle_point_sensitivity
 from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, OnlineToBatch, PhasedERM
 from sklearn_dpwg.solvers.online_to_batch import round_weight
 from sklearn_dpwg.solvers.rounds import certified, rounding_of_minimiser
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_records
 from tests.helpers.replay import silent
-from tests.helpers.saddle_bounds import lemma3_sensitivity
+from tests.helpers.saddle_bounds import lemma3_sensitivity, saddle_point_sensitivity
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "theory" / "fidelity.md"

@@ -31,7 +31,7 @@ from sklearn_dpwg.optimum.saddle_point import (
     project_to_ball,
     solve_saddle_point,
 )
-from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.privacy import Budget, Release
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
 from sklearn_dpwg.privacy.sensitivity import weighting_slack
 from sklearn_dpwg.solvers import OCO, PhasedERM
@@ -51,6 +51,7 @@ from tests.helpers.replay import Recorder, silent
 
 UNIT = 2.0**-53
 BUDGET = Budget(1.0, 1e-6)
+SUMS = Release("sums", "gaussian", 1.0, max_count=1)
 
 
 def exact(values) -> list[Fraction]:
@@ -343,7 +344,7 @@ def test_rows_of_prefix_sums_err_by_no_more_than_is_paid(name, n_steps, kind):
     vectors[0] = 1.0 / math.sqrt(2.0)
     mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=2)
     noise = silent()
-    stream = mechanism.open(noise, mechanism.release("sums"))
+    stream = mechanism.open(noise, SUMS)
     for vector in vectors:
         stream.add(vector, 1.0)
     # the coefficients as computed: they are public

@@ -22,7 +22,7 @@ from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.sensitivity import grid_step, weighting_slack
 from sklearn_dpwg.solvers import MGR, Auto, Moments, PhasedERM
 from sklearn_dpwg.solvers.steps import SumSensitivity
-from tests.helpers.replay import Recorder, Shared
+from tests.helpers.replay import InUnits, Recorder
 from tests.helpers.selections import EveryRecord
 from tests.helpers.sum_cases import (
     adversary,
@@ -155,7 +155,7 @@ def test_the_adversary_moves_what_a_run_hands_over_by_no_more_than_is_stated(lay
         solver.run(plan, risks, source)
         asked.append(source.asked)
     for one, other in zip(*asked, strict=True):
-        if isinstance(one, Shared):
+        if isinstance(one, InUnits):
             assert np.array_equal(one.units, other.units)
             scaled = [
                 move / Fraction(unit)
@@ -163,7 +163,7 @@ def test_the_adversary_moves_what_a_run_hands_over_by_no_more_than_is_stated(lay
                     exact_difference(one.value, other.value), one.units.tolist(), strict=True
                 )
             ]
-            assert exact_squared(scaled) <= Fraction(float(one.sensitivities[0])) ** 2
+            assert exact_squared(scaled) <= Fraction(float(one.sensitivity)) ** 2
         else:
             assert float(one.sensitivity) == float(other.sensitivity)
             assert moves(one.value, other.value) <= Fraction(float(one.sensitivity)) ** 2

@@ -359,12 +359,9 @@ def _visit_known(part: Any, kind: _Kind, inside: _Inside) -> None:
         if times > 1:  # a record that is drawn several times is several records of one owner
             within.stated = []
             for key, cost in within.costs.items():
-                own = cost.guarantee
-                unit: dict[str, Any] = {
-                    "records_per_person": own.records_per_person,
-                    "of_person": own.of_person,
-                }
-                several = replace(own.for_records(times), **unit)
+                own, several = cost.guarantee, cost.guarantee.for_records(times)
+                unit = own.records_per_person, own.of_person
+                several = replace(several, records_per_person=unit[0], of_person=unit[1])
                 within.costs[key] = cost._replace(guarantee=several)
         inside.add(within)
     if kind.learned:
@@ -428,12 +425,10 @@ def _planned_model(candidate: Any, fitted: Any) -> PrivacyGuarantee:
         return guarantee
     # what a fold cost followed from its own sizes, and was at most what its budget allows
     budget = Budget(guarantee.requested_epsilon or guarantee.epsilon, guarantee.delta)
-    events = {
-        repr(most): most for most in (_costliest_event(each, budget) for each in guarantee.events)
-    }
-    if "None" in events:
+    events = dict.fromkeys(_costliest_event(each, budget) for each in guarantee.events)
+    if None in events:
         raise _unknown(type(candidate))
-    return replace(guarantee, events=tuple(events.values()), epsilon=budget.epsilon)
+    return replace(guarantee, events=tuple(events), epsilon=budget.epsilon)
 
 
 def _costliest_event(event: Any, budget: Budget) -> Any:

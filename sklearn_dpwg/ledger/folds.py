@@ -115,15 +115,12 @@ def _folds_in(part: Any) -> Iterator[tuple[Any, Any]]:
     """Yield what owns a splitter, and the splitter, where some of what it fits is private."""
     for owner in held(part):
         if any(map(is_private, held(owner, frozen=False))):
-            yield from ((owner, cv) for cv in _values_of(owner, "cv"))
-
-
-def _values_of(owner: Any, parameter: str) -> list[Any]:
-    """Return the values of a parameter: its own, and those that a search lists for its parts."""
-    own = owner.get_params(deep=False)
-    pairs = [pair for space in SPACES for pair in candidates_of(own.get(space))]
-    listed = [value for path, value in pairs if path.rpartition("__")[2] == parameter]
-    return [*(value for name, value in own.items() if name == parameter), *listed]
+            own = owner.get_params(deep=False)
+            if "cv" in own:
+                yield owner, own["cv"]
+            # those that a search lists for its parts
+            pairs = [pair for space in SPACES for pair in candidates_of(own.get(space))]
+            yield from ((owner, cv) for path, cv in pairs if path.rpartition("__")[2] == "cv")
 
 
 def _outside(cv: Any, name: str, owner: Any) -> list[str]:

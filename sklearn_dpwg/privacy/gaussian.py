@@ -35,16 +35,13 @@ def gdp_delta(epsilon: ArrayLike, mu: ArrayLike) -> FloatArray:
         return np.exp(_log_gdp_delta(epsilon, mu))
 
 
+@lru_cache(maxsize=256)  # calibration asks for that of its noise, and then a guarantee
 def gdp_epsilon(delta: float, mu: float) -> float:
     """Return the smallest ε at which a μ-GDP release is (ε, δ)-DP.
 
     It is rounded up so that ``gdp_delta(epsilon, mu) <= delta`` in floating point.
     """
-    return _gdp_epsilon(open_unit(delta, "delta"), non_negative(mu, "mu"))
-
-
-@lru_cache(maxsize=256)  # calibration asks for that of its noise, and then a guarantee
-def _gdp_epsilon(delta: float, mu: float) -> float:
+    delta, mu = open_unit(delta, "delta"), non_negative(mu, "mu")
     if mu == math.inf:
         return math.inf
     if gdp_delta(0.0, mu) <= delta:
@@ -66,16 +63,13 @@ def _gdp_epsilon(delta: float, mu: float) -> float:
     return epsilon
 
 
+@lru_cache(maxsize=256)  # every plan of a fit, and every guarantee, asks for that of its budget
 def gdp_mu(epsilon: float, delta: float) -> float:
     """Return the largest μ such that μ-GDP implies (ε, δ)-DP, infinite for infinite ε.
 
     It is rounded down so that ``gdp_delta(epsilon, mu) <= delta`` in floating point.
     """
-    return _gdp_mu(non_negative(epsilon, "epsilon"), open_unit(delta, "delta"))
-
-
-@lru_cache(maxsize=256)  # every plan of a fit, and every guarantee, asks for that of its budget
-def _gdp_mu(epsilon: float, delta: float) -> float:
+    epsilon, delta = non_negative(epsilon, "epsilon"), open_unit(delta, "delta")
     if epsilon == math.inf:
         return math.inf
     log_delta = math.log(delta)

@@ -79,17 +79,11 @@ class PrefixSums(ABC):
         """Return the noise of every sum if a record moves one vector by 1 and noise is 1-GDP."""
         return self.row_norms() * self.column_norm
 
-    def release(
-        self, name: str, noise_multiplier: float = 1.0, *, part: int | None = None
-    ) -> Release:
-        """Return what the plan pays for: all sums are one Gaussian release.
-
-        The multiplier is the noise of Z over the largest column norm times the steps' sensitivity.
-        """
-        return Release(name, "gaussian", noise_multiplier, max_count=1, part=part)
-
     def open(self, noise: NoiseSource, release: Release) -> PrefixSumStream:
-        """Begin a stream; what `release` returned is spent here, once calibrated."""
+        """Begin a stream, for which a Gaussian release of one draw is spent here.
+
+        Its multiplier is the noise of Z over the largest column norm times the steps' sensitivity.
+        """
         return PrefixSumStream(self, noise, release)
 
 

@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
@@ -24,7 +22,6 @@ from sklearn_dpwg._checks import (
     FloatArray,
     non_negative,
     positive_finite,
-    real_number,
     whole_number,
 )
 from sklearn_dpwg.exceptions import InputError
@@ -42,12 +39,11 @@ _SMALL_CHANGE = 0.1
 # A log-odds whose exponential is still a floating-point number.
 _FAR = 600.0
 _LARGEST = 1e300
-# Cells of changes up to `_NEAR` and beyond it: few where many groups are ruled out at a time.
+# Cells of changes up to `_NEAR`, and beyond it.
 _NEAR = 50.0
-_COARSE, _FINE = (64, 32), (2048, 1024)
-_MAX_CACHED = 128
-# Quotients by weaker strengths are beyond all floats.
-_WEAKEST = 1e-305
+_NEAR_CELLS, _FAR_CELLS = 2048, 1024
+# Quotients by smaller numbers are beyond all floats.
+_SMALLEST = 1e-305
 
 
 # --- sums ----------------------------------------------------------------------------------------
@@ -107,43 +103,6 @@ def moment_sensitivity(norm: float) -> float:
 # --- regularised weights -------------------------------------------------------------------------
 
 
-def saddle_point_sensitivity(
-    *,
-    group_sizes: Sequence[int],
-    lipschitz: float,
-    gradient_diameter: float,
-    loss_range: float,
-    strong_convexity: float,
-    entropy_weight: float,
-    prior: Sequence[float],
-    solver_slack: float = 0.0,
-) -> float:
-    """Bound how far one record of any one group moves the regularised worst-group weights.
-
-    L_i is the mean loss of group i. The loss has Lipschitz constant L in the weights, range B, and
-    two records' gradients at the same weights are at most Γ apart (2L is used where that is less);
-    an infinite μ_λ fixes the group weights at the prior π. A solver's certified duality gap α may
-    leave each of two neighbours ``√(2α/μ_w)`` from its exact solution.
-
-    For each group the bound, in the L2 norm and rounded up, is the largest x for which there are
-    group weights λ < λ' of the two neighbours, their log-odds within B/μ_λ of the prior's and ρ
-    apart, with ``μ_w x² ≤ λ Γ/n x + (λ' - λ) min(B/n - μ_λ ρ, Γ x)``. It holds for losses that are
-    not smooth and where the ball is active.
-    """
-    mu_weights = positive_finite(strong_convexity, "strong_convexity")
-    slack = 2.0 * math.sqrt(2.0 * non_negative(solver_slack, "solver_slack") / mu_weights)
-    exact = saddle_point_sensitivities(
-        group_sizes=group_sizes,
-        lipschitz=lipschitz,
-        gradient_diameter=gradient_diameter,
-        loss_range=loss_range,
-        strong_convexities=[mu_weights],
-        entropy_weight=entropy_weight,
-        prior=prior,
-    )
-    return float(exact[0] + slack * (1.0 + ROUNDING))
-
-
 def saddle_point_sensitivities(
     *,
     group_sizes: Sequence[int],
@@ -155,53 +114,53 @@ def saddle_point_sensitivities(
     prior: Sequence[float] | FloatArray,
     by_group: bool = False,
 ) -> FloatArray:
-    """Return `saddle_point_sensitivity` at several strengths, for plans that choose among them.
+    """Bound how far one record of any one group moves the weights at each strength μ_w.
 
-    What does not depend on the strength is computed once; so is what equal groups share. By group
-    it is a bound for replacing a record of each, a row a strength, by the closed form of Theorem 2.
+    L_i is the mean loss of group i. The loss has Lipschitz constant L in the weights, range B, and
+    two records' gradients at the same weights are at most Γ apart (2L is used where that is less);
+    an infinite μ_λ fixes the group weights at the prior π.
+
+    For each group the bound, in the L2 norm and rounded up, is the largest x for which there are
+    group weights λ < λ' of the two neighbours, their log-odds within B/μ_λ of the prior's and ρ
+    apart, with ``μ_w x² ≤ λ Γ/n x + (λ' - λ) min(B/n - μ_λ ρ, Γ x)``. It holds for losses that are
+    not smooth and where the ball is active. By group it is a bound for replacing a record of each,
+    a row a strength, by the closed form of Theorem 2.
     """
-    sizes, weights = _sizes_and_weights(group_sizes, prior)
-    diameter = min(
-        positive_finite(gradient_diameter, "gradient_diameter"),
-        2.0 * positive_finite(lipschitz, "lipschitz"),
-    )
+    sizes, strengths, weights = _checked(group_sizes, strong_convexities, prior, entropy_weight)
+    diameter = _diameter(lipschitz, gradient_diameter)
     loss_range = positive_finite(loss_range, "loss_range")
-    strengths = [positive_finite(each, "strong_convexities") for each in strong_convexities]
-    mu_groups = real_number(entropy_weight, "entropy_weight")
-    if mu_groups <= 0.0:
-        raise InputError(f"entropy_weight must be positive, got {mu_groups!r}.")
-    if min([mu_groups, *strengths]) < _WEAKEST:
-        raise InputError(
-            f"strong_convexity and entropy_weight must be at least {_WEAKEST:g}, as floats end "
-            f"below, got {min(strengths)!r} and {mu_groups!r}."
-        )
-    facts = sizes, _log_odds(weights), diameter, loss_range, mu_groups
-    if by_group:
-        groups = GroupMoves.of(*facts, distinct=False)
-        return np.array([groups.simple_bounds(each) for each in strengths]) * (1.0 + ROUNDING)
-    search = LargestMove(GroupMoves.of(*facts))
-    return np.array([search.at(mu_weights) for mu_weights in strengths]) * (1.0 + ROUNDING)
+    if abs(weights.sum() - 1.0) > 1e-9:
+        raise InputError(f"prior must sum to 1, got {prior!r}.")
+    log_odds = _log_odds(weights)
+    if not by_group:  # equal groups share their bound
+        sizes, log_odds = np.unique(np.stack([sizes, log_odds]), axis=1)
+    groups = GroupMoves(sizes, log_odds, diameter, loss_range, float(entropy_weight))
+    moves = groups.simple_bounds if by_group else groups.largest
+    return moves(strengths) * (1.0 + ROUNDING)
 
 
-def _sizes_and_weights(
-    group_sizes: Sequence[int], prior: Sequence[float] | FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return checked sizes and prior weights."""
-    if len(group_sizes) != len(prior) or not len(group_sizes):
-        raise InputError(
-            "group_sizes and prior must have one entry for each group, got "
-            f"{len(group_sizes)} and {len(prior)}."
-        )
-    sizes = np.asarray(group_sizes)
-    if sizes.dtype.kind not in "iu" or sizes.min() < 1:  # one by one, to name what is wrong
-        sizes = np.array([whole_number(size, "group_sizes", least=1) for size in group_sizes])
-    weights = np.asarray(prior)
-    if weights.dtype.kind != "f" or not (weights > 0.0).all() or not np.isfinite(weights).all():
-        weights = np.array([positive_finite(weight, "prior") for weight in prior])
-    total = float(weights.sum())
-    if abs(total - 1.0) > 1e-9:
-        raise InputError(f"prior must sum to 1, got {total!r}.")
-    return sizes.astype(float), weights.astype(float)
+def _checked(
+    sizes: Sequence[float] | FloatArray,
+    strengths: Sequence[float] | FloatArray,
+    prior: Sequence[float] | FloatArray,
+    entropy_weight: float,
+) -> list[FloatArray]:
+    """Return public numbers of the groups and strengths as arrays, all of them positive."""
+    facts = {"sizes": sizes, "strong_convexities": strengths, "prior": prior}
+    arrays = {name: np.asarray(values, dtype=float) for name, values in facts.items()}
+    for name, numbers in {**arrays, "entropy_weight": np.asarray(entropy_weight)}.items():
+        is_allowed = (numbers >= _SMALLEST) & ((numbers < np.inf) | (name == "entropy_weight"))
+        if not is_allowed.all():
+            raise InputError(f"{name} must be at least {_SMALLEST:g} and finite, got {numbers!r}.")
+    if not 0 < len(arrays["sizes"]) == len(arrays["prior"]):
+        raise InputError(f"sizes must be one a group of prior, got {sizes!r} and {prior!r}.")
+    return list(arrays.values())
+
+
+def _diameter(lipschitz: float, gradient_diameter: float) -> float:
+    """Return Γ, which is 2L at most."""
+    diameter = positive_finite(gradient_diameter, "gradient_diameter")
+    return min(diameter, 2.0 * positive_finite(lipschitz, "lipschitz"))
 
 
 def _log_odds(weights: FloatArray) -> FloatArray:
@@ -236,19 +195,9 @@ def hidden_group_sensitivities(
     apart, with ``κ = L/m_i`` and ``β = B/(2 m_i)``; both in one group also with ``κ = Γ/m_i`` and
     ``β = B/m_i`` at once. Weights may be anything from 0 to 1, as the group's true size may be.
     """
-    sizes, weights = np.asarray(normalisers, dtype=float), np.asarray(prior, dtype=float)
-    lipschitz = positive_finite(lipschitz, "lipschitz")
-    diameter = min(positive_finite(gradient_diameter, "gradient_diameter"), 2.0 * lipschitz)
+    sizes, strengths, weights = _checked(normalisers, strong_convexities, prior, entropy_weight)
+    diameter = _diameter(lipschitz, gradient_diameter)
     loss_range = positive_finite(loss_range, "loss_range")
-    if not (sizes > 0.0).all() or len(sizes) != len(weights):
-        raise InputError(
-            f"normalisers must be one positive number a group of prior, got {normalisers!r}."
-        )
-    if not entropy_weight > 0.0:
-        raise InputError(f"entropy_weight must be positive, got {entropy_weight!r}.")
-    strengths = np.array(
-        [positive_finite(each, "strong_convexities") for each in strong_convexities]
-    )
     if len(sizes) == 1 or entropy_weight == math.inf:
         move = max(diameter, lipschitz) * float((weights / sizes).max()) / strengths
         return np.asarray(move * (1.0 + ROUNDING))
@@ -283,52 +232,52 @@ def _largest_move(
 # --- the search over many groups at once ---------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class GroupMoves:
-    """Facts of groups."""
+    """Groups, given the log-odds of their prior weights, and how far a record of each can move."""
 
-    sizes: FloatArray
-    low: FloatArray  # least and largest log-odds of the group's weight on any data
-    high: FloatArray
-    diameter: float
-    loss_range: float
-    mu_groups: float
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         sizes: FloatArray,
         log_odds: FloatArray,
         diameter: float,
         loss_range: float,
         mu_groups: float,
-        *,
-        distinct: bool = True,
-    ) -> GroupMoves:
-        """Return groups, the distinct ones by size, given the log-odds of their prior weights."""
-        if distinct:
-            sizes, log_odds = np.unique(np.stack([sizes, log_odds]), axis=1)
-        swing = loss_range / mu_groups  # how far losses can move log-odds from the prior's
-        # a group that has all the weight keeps it
+    ) -> None:
+        self.sizes = sizes
+        self.diameter, self.loss_range, self.mu_groups = diameter, loss_range, mu_groups
+        # least and largest log-odds on any data: losses move the prior's so far, but a group that
+        # has all the weight keeps it
+        swing = loss_range / mu_groups
         alone = np.isposinf(log_odds)
         finite = np.where(alone, 0.0, log_odds)
-        low, high = (np.where(alone, np.inf, finite + move) for move in (-swing, swing))
-        return cls(sizes, low, high, diameter, loss_range, mu_groups)
+        self.low, self.high = (np.where(alone, np.inf, finite + move) for move in (-swing, swing))
 
-    def take(self, chosen: NDArray[np.intp]) -> GroupMoves:
-        """Return some of the groups."""
-        return replace(self, sizes=self.sizes[chosen], low=self.low[chosen], high=self.high[chosen])
-
-    @property
-    def is_searched(self) -> NDArray[np.bool_]:
-        """Which groups a record can move so far that the closed form is too large for them."""
-        change = self.loss_range / self.mu_groups / self.sizes
-        return (change > _SMALL_CHANGE) & (self.low < self.high)
-
-    def simple_bounds(self, mu_weights: float) -> FloatArray:
-        """Return bounds that see how far the weights move at all, and no more."""
+    def simple_bounds(self, strengths: FloatArray) -> FloatArray:
+        """Return bounds that see how far the weights move at all, and no more, by strength."""
         # λ/n and λ' - λ add up to 1 at most
-        return np.fmin(self.small_change_bounds(mu_weights), self.diameter / mu_weights)
+        of_changes = [self.small_change_bounds(mu_weights) for mu_weights in strengths.tolist()]
+        return np.fmin(of_changes, (self.diameter / strengths)[:, None])
+
+    def largest(self, strengths: FloatArray) -> FloatArray:
+        """Return the largest bound of all groups by strength, rounded up by less than `ROUNDING`.
+
+        A group is left out only where it is proved not to move the weights farther than another.
+        """
+        simple = self.simple_bounds(strengths)
+        # a record can move these so far that the closed form is too large for them
+        change = self.loss_range / self.mu_groups / self.sizes
+        is_searched = (change > _SMALL_CHANGE) & (self.low < self.high)
+        largest = simple.max(axis=1, where=~is_searched, initial=0.0)
+        # those that may move the weights farthest come first, the same ones at every strength
+        order = np.argsort(-expit(self.high) / self.sizes, kind="stable")
+        for group in order[is_searched[order]]:
+            above = simple[:, group]
+            farther = np.flatnonzero(above > largest)
+            cells = Cells(self, group) if len(farther) else None
+            for i in farther:
+                assert cells is not None
+                largest[i] = cells.at_least(largest[i], above[i], strengths[i])
+        return largest
 
     def small_change_bounds(self, mu_weights: float) -> FloatArray:
         """Return the bounds in closed form, to which the exact ones tend for large groups."""
@@ -361,106 +310,57 @@ class GroupMoves:
 
 
 class Cells:
-    """Cells of changes of the groups' log-odds, a row a group."""
+    """Cells of changes of one group's log-odds."""
 
-    def __init__(self, groups: GroupMoves, n_cells: tuple[int, int]) -> None:
-        self._diameter = groups.diameter
+    def __init__(self, groups: GroupMoves, group: int) -> None:
+        size, low, high = groups.sizes[group], groups.low[group], groups.high[group]
         swing = groups.loss_range / groups.mu_groups
         # beyond `_FAR` a cell may end anywhere: what counts there is its left end
-        end = np.minimum(swing / groups.sizes, groups.high - groups.low)
-        end = np.minimum(end, _LARGEST)[:, None]
-        edges = _edges(end, n_cells)
+        edges = _edges(min(swing / size, high - low, _LARGEST))
         # in a cell the advantage is largest at its left end and the weight moves most at its right
-        left, right = edges[:, :-1], edges[:, 1:]
-        sizes = groups.sizes[:, None]
-        self._advantage = np.maximum(groups.loss_range / sizes - groups.mu_groups * left, 0.0)
-        self._least = expit(groups.low)[:, None]
-        self._most = expit(groups.high[:, None] - left)
+        left, right = edges[:-1], edges[1:]
+        self._diameter, self._slope = groups.diameter, groups.diameter / size
+        self._advantage = np.maximum(groups.loss_range / size - groups.mu_groups * left, 0.0)
+        self._least, self._most = expit(low), expit(high - left)
         self._shrink, self._grow = np.exp(-right), -np.expm1(-right)
-        self._slope = groups.diameter / sizes
         # odds times more than 1e300 take any weight but 0 to 1
         self._far = right > _FAR
 
-    def allowed(self, move: float, rows: NDArray[np.intp] | slice = slice(None)) -> FloatArray:
-        """Return at least the right side of (1) over the move, for each of some groups.
+    def allowed(self, move: float) -> float:
+        """Return at least the right side of (1) over the move.
 
-        It falls with the move, so groups where it is at most μ_w times the move never move the
-        weights farther.
+        It falls with the move, so where it is at most μ_w times the move no move is larger.
         """
-        shrink, grow, slope = self._shrink[rows], self._grow[rows], self._slope[rows]
-        least, most, far = self._least[rows], self._most[rows], self._far[rows]
+        shrink, grow, slope = self._shrink, self._grow, self._slope
         with np.errstate(over="ignore"):
-            gain = np.minimum(self._advantage[rows] / move, self._diameter)
+            gain = np.minimum(self._advantage / move, self._diameter)
         # concave in the smaller weight, with a stationary point where the advantage counts
         counts = gain > slope
         ratio = np.divide(gain, gain - slope, out=np.ones_like(gain), where=counts)
         stationary = (np.sqrt(ratio * shrink) - shrink) / grow
-        inside = np.minimum(np.maximum(stationary, least), most)
-        weight = np.where(counts, np.where(far, least, inside), most)
+        inside = np.minimum(np.maximum(stationary, self._least), self._most)
+        weight = np.where(counts, np.where(self._far, self._least, inside), self._most)
         other = 1.0 - weight
         rise = other.copy()
-        np.divide(weight * other * grow, weight + other * shrink, out=rise, where=~far)
-        return np.asarray((weight * slope + rise * gain).max(axis=1))
+        np.divide(weight * other * grow, weight + other * shrink, out=rise, where=~self._far)
+        return float((weight * slope + rise * gain).max())
 
-
-def _edges(end: FloatArray, n_cells: tuple[int, int]) -> FloatArray:
-    """Return 0 and increasing changes of log-odds up to the largest possible, a row a group."""
-    near, far = n_cells
-    edges = np.minimum(end, _NEAR) * np.linspace(0.0, 1.0, near + 1)
-    if (end > _NEAR).any():
-        # of groups whose changes end before, these are empty
-        beyond = np.maximum(end / _NEAR, 1.0) ** np.linspace(0.0, 1.0, far + 1)[1:]
-        edges = np.concatenate([edges, np.minimum(edges[:, -1:] * beyond, end)], axis=1)
-        edges[:, -1:] = end
-    return edges
-
-
-class LargestMove:
-    """Search for the largest move of several groups' bounds.
-
-    What it keeps are cells, which are functions of the groups: so what it finds at a strength does
-    not depend on those that were asked for before.
-    """
-
-    def __init__(self, groups: GroupMoves) -> None:
-        self._all = groups
-        self._is_searched = groups.is_searched
-        self._searched = groups.take(np.flatnonzero(self._is_searched))
-        self._coarse = Cells(self._searched, _COARSE)
-        self._cells: dict[int, Cells] = {}
-
-    def at(self, mu_weights: float) -> float:
-        """Return the largest bound on a move, rounded up by less than `ROUNDING`.
-
-        A group is left out only where it is proved not to move the weights farther than another.
-        """
-        simple = self._all.simple_bounds(mu_weights)
-        largest = float(simple.max(where=~self._is_searched, initial=0.0))
-        above = simple[self._is_searched]
-        left = np.flatnonzero(above > largest)
-        left = left[np.argsort(-above[left])]
-        while len(left):
-            group = int(left[0])
-            largest = max(largest, self._exact(group, float(above[group]), mu_weights))
-            left = left[(above[left] > largest) & (left != group)]
-            left = self._not_below(left, largest, mu_weights)
-        return largest
-
-    def _exact(self, group: int, above: float, mu_weights: float) -> float:
-        """Return a bound that also sees how far a group's weight can move at all.
+    def at_least(self, known: float, above: float, mu_weights: float) -> float:
+        """Return a known move, or a bound that also sees how far the weight can move at all.
 
         It is the largest move for which there are group weights that explain it, never too small;
         or ``above``, a bound already proved, where that is as good.
         """
-        cells = self._fine(group)
 
         def allowed(move: float) -> float:
-            return float(cells.allowed(move)[0]) / mu_weights
+            return self.allowed(move) / mu_weights
 
         def excess(log_move: float) -> float:
             move = math.exp(log_move)
             return math.log(allowed(move) / move)
 
+        if known > 0.0 and allowed(known) <= known:
+            return known
         least = allowed(above)  # what is allowed at too large a move is too small
         if not 0.0 < least < above:
             return above
@@ -472,25 +372,14 @@ class LargestMove:
             move = math.exp(float(brentq(excess, low, high, xtol=1e-11, rtol=1e-11)))
         while allowed(move) > move:
             move *= 1.0 + ROUNDING / 8.0
-        return min(move, above)
+        return max(known, min(move, above))
 
-    def _not_below(
-        self, groups: NDArray[np.intp], move: float, mu_weights: float
-    ) -> NDArray[np.intp]:
-        """Return the groups that may move the weights farther, the first of them for certain."""
-        limit = mu_weights * move
-        bounds = self._coarse.allowed(move, groups)
-        is_open = ~(bounds <= limit)  # what is no number rules nothing out
-        groups = groups[is_open][np.argsort(-bounds[is_open])]
-        for i, group in enumerate(groups.tolist()):
-            if not self._fine(group).allowed(move)[0] <= limit:
-                return groups[i:]
-        return groups[:0]
 
-    def _fine(self, group: int) -> Cells:
-        """Return the cells of one group, which the next strength often asks for again."""
-        if group not in self._cells:
-            if len(self._cells) >= _MAX_CACHED:
-                self._cells.clear()
-            self._cells[group] = Cells(self._searched.take(np.array([group])), _FINE)
-        return self._cells[group]
+def _edges(end: float) -> FloatArray:
+    """Return 0 and increasing changes of log-odds up to the largest possible."""
+    edges = min(end, _NEAR) * np.linspace(0.0, 1.0, _NEAR_CELLS + 1)
+    if end > _NEAR:
+        beyond = (end / _NEAR) ** np.linspace(0.0, 1.0, _FAR_CELLS + 1)[1:]
+        edges = np.append(edges, np.minimum(_NEAR * beyond, end))
+        edges[-1] = end
+    return edges

@@ -139,13 +139,13 @@ def from_batch(
     # by public sizes: how many joined is secret, and would let a record move the weight of others
     gradients = gradients / batches.expected_sizes[:, None]
     risks, risk_stds = losses / batches.expected_sizes, batches.risk_stds
-    released = noise.shared_gaussian(
+    released = noise.gaussian_in_units(
         np.concatenate([group_weights @ gradients, risks[: len(risk_stds)]]),
         units=np.concatenate(
             [np.full(len(weights), batches.gradient_std(group_weights)), risk_stds]
         ),
-        sensitivities=[1.0 / release.noise_multiplier + batches.rounding],
-        releases=[release],
+        sensitivity=1.0 / release.noise_multiplier + batches.rounding,
+        release=release,
     )
     noise_std = batches.step_std(group_weights, n_weights=len(weights))
     noisy_risks = batches.sums.center + released[len(weights) :]

@@ -7,8 +7,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from sklearn_dpwg.privacy.sensitivity import saddle_point_sensitivity
-from tests.helpers.saddle_bounds import lemma3_sensitivity
+from tests.helpers.saddle_bounds import lemma3_sensitivity, saddle_point_sensitivity
 from tests.helpers.sensitivity_attacks import LOSSES, attack, climb, draw_case
 
 pytestmark = pytest.mark.audit

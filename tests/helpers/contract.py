@@ -169,13 +169,10 @@ def moves_of_batches(plan: Plan, solver: Solver, pair: Neighbours, seed: int) ->
 
 def _batch_distance(one: Any, other: Any) -> float:
     """Return a distance over the sensitivity that the noise is enough for."""
-    if one.releases != other.releases or not (
-        np.array_equal(one.units, other.units)
-        and np.array_equal(one.sensitivities, other.sensitivities)
-    ):
+    facts = [(each.release, each.units.tolist(), each.sensitivity) for each in (one, other)]
+    if facts[0] != facts[1]:
         return math.inf
-    (least,) = one.sensitivities
-    return float(np.linalg.norm((one.value - other.value) / one.units) / least)
+    return float(np.linalg.norm((one.value - other.value) / one.units) / one.sensitivity)
 
 
 def _run_with_coins(plan, solver, pair, data, seed, *, joins) -> tuple[Recorder, Solution]:

@@ -28,26 +28,25 @@ class Asked(NamedTuple):
         return self.release.noise_multiplier * self.sensitivity
 
 
-class Shared(NamedTuple):
-    """What a run handed over for one value that several parts pay for, and what it got back."""
+class InUnits(NamedTuple):
+    """What a run handed over for a value in units of each coordinate, and what it got back."""
 
-    releases: tuple[Release, ...]
+    release: Release
     value: np.ndarray
     units: np.ndarray
-    sensitivities: np.ndarray
+    sensitivity: float
     answer: np.ndarray
 
     @property
     def noise_scale(self) -> np.ndarray:
-        multipliers = [release.noise_multiplier for release in self.releases]
-        return self.units * np.max(multipliers * self.sensitivities)
+        return self.units * (self.release.noise_multiplier * self.sensitivity)
 
 
 class Recorder:
     """Passes every call on to ``answer_with(release, value, sensitivity)`` and keeps it.
 
-    A shared value is passed on with all its releases and the units; ``sample_with(release)`` says
-    who joins. ``payers`` are the groups that Gaussian draws
+    A value in units is passed on with a tuple of its release, and them; ``sample_with(release)``
+    says who joins. ``payers`` are the groups that Gaussian draws
     named.
     """
 
@@ -72,13 +71,11 @@ class Recorder:
         self.batches.append((release, joined))
         return joined
 
-    def shared_gaussian(self, value, *, units, sensitivities, releases):
+    def gaussian_in_units(self, value, *, units, sensitivity, release):
         value, units = np.array(value, dtype=float), np.array(units, dtype=float)
-        sensitivities = np.array(sensitivities, dtype=float)
         assert value.shape == units.shape
-        assert sensitivities.shape == (len(releases),)
-        answer = self.answer_with(tuple(releases), value, units)
-        self.asked.append(Shared(tuple(releases), value, units, sensitivities, np.array(answer)))
+        answer = self.answer_with((release,), value, units)
+        self.asked.append(InUnits(release, value, units, sensitivity, np.array(answer)))
         return answer
 
     def gaussian(self, value, *, sensitivity, release, payer=None):
@@ -136,16 +133,13 @@ def recorded(source: Any) -> Recorder:
         payer = recorder.payers[-1]
         return source.gaussian(value, sensitivity=sensitivity, release=release, payer=payer)
 
-    def answer_shared(releases, value, units):
-        return source.shared_gaussian(
-            value,
-            units=units,
-            sensitivities=[1.0 / release.noise_multiplier for release in releases],
-            releases=releases,
-        )
+    def answer_in_units(releases, value, units):
+        (release,) = releases
+        moved = 1.0 / release.noise_multiplier
+        return source.gaussian_in_units(value, units=units, sensitivity=moved, release=release)
 
     def either(first, value, last):
-        return (answer_shared if isinstance(first, tuple) else answer)(first, value, last)
+        return (answer_in_units if isinstance(first, tuple) else answer)(first, value, last)
 
     def sample(release):
         return source.poisson_sample(release)

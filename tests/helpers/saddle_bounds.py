@@ -5,7 +5,12 @@ import math
 import numpy as np
 from scipy.special import expit, logit
 
-from sklearn_dpwg.privacy.sensitivity import GroupMoves, LargestMove
+from sklearn_dpwg.privacy.sensitivity import GroupMoves, saddle_point_sensitivities
+
+
+def saddle_point_sensitivity(*, strong_convexity, **facts):
+    """Return the bound at one strength."""
+    return float(saddle_point_sensitivities(**facts, strong_convexities=[strong_convexity])[0])
 
 
 def solutions_of_the_inequality(rng, n, gamma, b, mu_w, mu_l, weight, count):
@@ -31,13 +36,13 @@ def bounds_of_all_groups(facts):
     pairs = []
     for i, (size, weight) in enumerate(zip(sizes, prior, strict=True)):
         rest = math.fsum(prior[:i] + prior[i + 1 :])
-        group = GroupMoves.of(
+        group = GroupMoves(
             np.array([float(size)]), np.array([math.log(weight / rest)]),
             diameter=facts["gradient_diameter"], loss_range=facts["loss_range"],
             mu_groups=facts["entropy_weight"],
         )  # fmt: skip
         simple = float(group.small_change_bounds(facts["strong_convexity"])[0])
-        pairs.append((simple, LargestMove(group).at(facts["strong_convexity"])))
+        pairs.append((simple, float(group.largest(np.array([facts["strong_convexity"]]))[0])))
     return pairs
 
 

@@ -24,7 +24,7 @@ from sklearn_dpwg.optimum.saddle_point import (
     attainable_gap,
     solve_saddle_point,
 )
-from sklearn_dpwg.privacy.sensitivity import saddle_point_sensitivity
+from tests.helpers.saddle_bounds import saddle_point_sensitivity
 
 # of the hinge's smooth stand-in, which is at most half of it above the hinge
 WIDTH = 0.1

@@ -159,7 +159,7 @@ FITS = {
     "BaggingClassifier(bootstrap=False)": bagged,
     "CalibratedClassifierCV(ensemble=False)": lambda m: calibrated(m, ensemble=False),
     "calibration in grid": lambda m: outer(calibrated(m), ensemble=[True, False]),
-    "threshold in grid": lambda m: outer(tuned(m), cv=[2, 3]),
+    "threshold in grid": lambda m: outer(tuned(m), cv=[2]),
     "bagging in grid": lambda m: outer(bagged(m), n_estimators=[1, 2]),
     "threshold of a frozen model": lambda m: tuned(FrozenEstimator(m.fit(X, LABELS))),
     "a private search in grid": lambda m: outer(

@@ -31,7 +31,7 @@ def test_a_source_is_told_who_pays():
     with pytest.raises(PlanExceededError, match="name its payer"):
         noise.gaussian_rows((2, 2), release=some)
     with pytest.raises(PlanExceededError, match="name its payer"):
-        noise.shared_gaussian([1.0], units=[1.0], sensitivities=[1.0], releases=[some])
+        noise.gaussian_in_units([1.0], units=[1.0], sensitivity=1.0, release=some)
     assert noise.draws == ()
     for payer in (0, np.int64(1), 0, 1):
         noise.gaussian([1.0], sensitivity=1.0, release=some, payer=payer)

@@ -110,9 +110,7 @@ def _piece_of_release(release: Release) -> _Piece:
         return Composition(discrete=((2.0 * z, 1, 2 * count),))
     if release.mechanism == "laplace":
         return _laplace(z, count)
-    if release.sampling_rate < 1.0:
-        return Composition(sampled=((release.sampling_rate, z, count),))
-    return count / z**2
+    return _gaussian(z, count, release.sampling_rate)
 
 
 def _gaussian(z: float, count: int, rate: float = 1.0) -> _Piece:
@@ -287,12 +285,7 @@ def event_to_dict(event: DpEvent) -> dict[str, Any]:
     kind = type(event).__name__
     if kind not in _FIELDS:
         raise UnsupportedMechanismError(f"{event!r} cannot be written as JSON.")
-    described = {field: getattr(event, field) for field in _FIELDS[kind]}
-    if "event" in described:
-        described["event"] = event_to_dict(described["event"])
-    if "events" in described:
-        described["events"] = [event_to_dict(inner) for inner in described["events"]]
-    return {"type": kind, **described}
+    return {"type": kind, **_fields(event, event_to_dict)}
 
 
 def event_from_dict(described: Any) -> DpEvent:
@@ -319,30 +312,29 @@ def event_from_dict(described: Any) -> DpEvent:
 
 def scaled_event(event: DpEvent, factor: float) -> DpEvent:
     """Return an event with every noise multiplier times a factor."""
-    changes = {
-        "noise_multiplier": lambda multiplier: multiplier * factor,
-        "noise_parameter": lambda inverse: inverse / factor,
-    }
-    return _changed(event, changes)
+    values = _fields(event, lambda inner: scaled_event(inner, factor))
+    if "noise_multiplier" in values:
+        values["noise_multiplier"] *= factor
+    if "noise_parameter" in values:
+        values["noise_parameter"] /= factor
+    return type(event)(**values)
 
 
 def moved_event(event: DpEvent, times: int) -> DpEvent:
     """Return an event with every value moved so many times as far."""
-    changes = {
-        "noise_multiplier": lambda multiplier: multiplier / times,
-        "sensitivity": lambda shift: shift * times,
-    }
-    return _changed(event, changes)
-
-
-def _changed(event: Any, changes: dict[str, Callable[[Any], Any]]) -> DpEvent:
-    """Return an event with the fields of every event inside changed."""
-    inside: dict[str, Callable[[Any], Any]] = {
-        "event": lambda inner: _changed(inner, changes),
-        "events": lambda every: [_changed(inner, changes) for inner in every],
-    }
-    values = {field: getattr(event, field) for field in _FIELDS[type(event).__name__]}
-    for field, change in (inside | changes).items():
-        if field in values:
-            values[field] = change(values[field])
+    values = _fields(event, lambda inner: moved_event(inner, times))
+    if "noise_multiplier" in values:
+        values["noise_multiplier"] /= times
+    if "sensitivity" in values:
+        values["sensitivity"] *= times
     return type(event)(**values)
+
+
+def _fields(event: DpEvent, of_inner: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return the fields of an event by name, the events inside as a function writes them."""
+    values = {field: getattr(event, field) for field in _FIELDS[type(event).__name__]}
+    if "event" in values:
+        values["event"] = of_inner(values["event"])
+    if "events" in values:
+        values["events"] = [of_inner(inner) for inner in values["events"]]
+    return values

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import OrderedDict
 from functools import lru_cache
 from typing import Any
 
@@ -31,9 +30,7 @@ class SecureSampler:
     """Discrete noise on a fine grid, sampled exactly, from the operating system's entropy."""
 
     def __init__(self) -> None:
-        self._measurements: OrderedDict[tuple[str, float, float, int, bool, int], Any] = (
-            OrderedDict()
-        )
+        self._measurement = lru_cache(maxsize=_MAX_CACHED)(_measurement)
 
     def add_noise(
         self, values: FloatArray, sensitivity: float, release: Release, n_rows: int = 1
@@ -42,15 +39,10 @@ class SecureSampler:
 
         With ``n_rows`` the vector is one row of a matrix that the release is about.
         """
-        is_sampled = release.sampling_rate < 1.0
-        multiplier = release.noise_multiplier
-        key = (release.mechanism, multiplier, sensitivity, values.size, is_sampled, n_rows)
-        measurement = self._measurements.get(key)
-        if measurement is None:
-            measurement = _measurement(*key)
-            self._measurements[key] = measurement
-            if len(self._measurements) > _MAX_CACHED:
-                self._measurements.popitem(last=False)
+        is_sampled, multiplier = release.sampling_rate < 1.0, release.noise_multiplier
+        measurement = self._measurement(
+            release.mechanism, multiplier, sensitivity, values.size, is_sampled, n_rows
+        )
         return np.array(measurement(values.tolist()), dtype=np.float64)
 
     def add_integers(
@@ -234,17 +226,15 @@ def check_value(values: FloatArray, bounds: FloatArray | None = None) -> None:
         raise InputError("value must be finite, got NaN or infinity.")
     if bounds is None:
         return
-    if bounds.ndim == 0:
-        if not 0.0 < bounds < np.inf:
-            raise InputError(f"sensitivity must be positive and finite, got {float(bounds)!r}.")
-        return
-    if bounds.shape != values.shape:
+    if bounds.ndim and bounds.shape != values.shape:
         raise InputError(
             f"sensitivity must be a number or have the shape of the value, {values.shape}, "
             f"got shape {bounds.shape}."
         )
-    if not ((bounds >= 0.0) & (bounds < np.inf)).all():
-        raise InputError(f"sensitivity must be at least 0 and finite everywhere, got {bounds!r}.")
+    is_enough = bounds >= 0.0 if bounds.ndim else bounds > 0.0
+    if not (is_enough & (bounds < np.inf)).all():
+        allowed = "at least 0 and finite everywhere" if bounds.ndim else "positive and finite"
+        raise InputError(f"sensitivity must be {allowed}, got {bounds!r}.")
 
 
 def check_integers(counts: ArrayLike) -> NDArray[np.int64]:
@@ -257,11 +247,6 @@ def check_integers(counts: ArrayLike) -> NDArray[np.int64]:
     if abs(float(values.max())) + abs(float(values.min())) > MAX_INTEGER:
         raise InputError(f"counts must be within {MAX_INTEGER:.3g}, got {values.max()!r}.")
     return values.astype(np.int64)
-
-
-def are_positive(numbers: FloatArray) -> bool:
-    """Whether all numbers are positive and finite."""
-    return bool(((numbers > 0.0) & (numbers < np.inf)).all())
 
 
 # What discrete Gaussian noise has of variance beyond what is paid for, so that it is no worse than

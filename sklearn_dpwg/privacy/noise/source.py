@@ -6,7 +6,6 @@ import math
 import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import NoReturn
 
 import numpy as np
@@ -28,7 +27,6 @@ from sklearn_dpwg.privacy.noise.samplers import (
     SecureSampler,
     Seed,
     SeededSampler,
-    are_positive,
     check_integers,
     check_value,
     scale_on_integers,
@@ -56,7 +54,6 @@ class PaidDraws:
         self._spent_by: Counter[tuple[Release, int]] = Counter()
         self._samples: Counter[Release] = Counter()
         self.draws: list[Draw] = []
-        self.on_draw: Callable[[int], None] | None = None
 
     def add_sample(self, release: Release) -> None:
         """Count a sample, which the next draw of a sampled release uses up."""
@@ -64,20 +61,10 @@ class PaidDraws:
             self._refuse(release)
         self._samples[release] += 1
 
-    def spend(self, release: Release, kind: Mechanism, shape: Shape, payer: Payer = None) -> None:
-        """Count a draw against the plan, before the noise exists."""
-        self.check_affordable(release, kind, payer)
-        self._spent[release] += 1
-        if payer is not None:
-            self._spent_by[release, int(payer)] += 1
-        if release.sampling_rate < 1.0:
-            self._samples[release] = 0
-        self.draws.append(Draw(release, shape))
-        if self.on_draw is not None:
-            self.on_draw(len(self.draws))
-
-    def check_affordable(self, release: Release, mechanism: Mechanism, payer: Payer) -> None:
-        """Refuse a draw that the plan has not paid for."""
+    def spend(
+        self, release: Release, mechanism: Mechanism, shape: Shape, payer: Payer = None
+    ) -> None:
+        """Count a draw against the plan before the noise exists, or refuse it."""
         # a subclass could claim to equal what was paid for
         if type(release) is not Release or release not in self._allowed:
             self._refuse(release)
@@ -99,6 +86,12 @@ class PaidDraws:
                 f"The plan pays for draws of {release.name!r} from samples of their own, and no "
                 "sample was drawn for this one."
             )
+        self._spent[release] += 1
+        if payer is not None:
+            self._spent_by[release, int(payer)] += 1
+        if release.sampling_rate < 1.0:
+            self._samples[release] = 0
+        self.draws.append(Draw(release, shape))
 
     def _check_payer(self, release: Release, payer: Payer, n_allowed: int) -> None:
         """Refuse a draw without a payer, or of one who has paid for as many as a record may."""
@@ -228,6 +221,8 @@ class NoiseSource:
         if hasattr(self, "_paid"):
             raise RuntimeError("a NoiseSource is made once: what it may draw was fixed then.")
         self._paid = PaidDraws(releases)
+        # called with the number of draws before each, itself included: for progress
+        self.on_draw: Callable[[int], None] | None = None
         self._sampler: Sampler
         if random_state is None:
             self._sampler = SecureSampler()
@@ -251,15 +246,6 @@ class NoiseSource:
     def draws(self) -> tuple[Draw, ...]:
         """Every draw so far, in order; each names the release it was counted against."""
         return tuple(self._paid.draws)
-
-    @property
-    def on_draw(self) -> Callable[[int], None] | None:
-        """What is called with the number of draws before each, itself included: for progress."""
-        return self._paid.on_draw
-
-    @on_draw.setter
-    def on_draw(self, call: Callable[[int], None] | None) -> None:
-        self._paid.on_draw = call
 
     @property
     def rng(self) -> np.random.Generator:
@@ -296,12 +282,7 @@ class NoiseSource:
         Returns
         -------
         PoissonSample
-            A coin for every record.
-
-        Notes
-        -----
-        Accounting by sampling holds if every draw has a sample of its own, so a draw of a sampled
-        release uses up one and is refused without. Every sample has a key of its own.
+            A coin for every record; a draw of a sampled release uses one up, or is refused.
         """
         self._paid.add_sample(release)
         if isinstance(self._sampler, SeededSampler):
@@ -343,10 +324,8 @@ class NoiseSource:
 
         Notes
         -----
-        A per-coordinate sensitivity is the plain mechanism in other units (docs/theory/noise.md). A
-        coordinate whose sensitivity is exactly 0 is the same for all neighbours and is returned as
-        it is. A single sensitivity of 0 is refused: it says that there is nothing to protect, which
-        is a bug more often than a fact.
+        A coordinate whose sensitivity is exactly 0 is returned as it is (docs/theory/noise.md); a
+        single sensitivity of 0 is refused, as it is a bug more often than a fact.
 
         For a release with ``sampling_rate`` below 1 the sensitivity is that without sampling, 2C
         with C the largest norm of one record's contribution (see `Release`), and the value is
@@ -354,60 +333,40 @@ class NoiseSource:
         """
         return self._add_noise(value, sensitivity, release, "gaussian", payer)
 
-    def shared_gaussian(
-        self,
-        value: ArrayLike,
-        *,
-        units: ArrayLike,
-        sensitivities: Sequence[float],
-        releases: Sequence[Release],
+    def gaussian_in_units(
+        self, value: ArrayLike, *, units: ArrayLike, sensitivity: float, release: Release
     ) -> FloatArray:
-        """Add Gaussian noise to one value that disjoint parts of the records pay for each alone.
+        """Add Gaussian noise in proportion to a unit of each coordinate.
 
         Parameters
         ----------
         value : array-like
             What to release, finite, at least one-dimensional.
         units : array-like
-            Positive, of the value's shape: noise on a coordinate is in proportion to its unit.
-        sensitivities : sequence of float
-            For each part, by how much one of its records can move ``value / units`` in the L2
-            norm; for a sampled part 2C with C the largest norm of what one record adds.
-        releases : sequence of Release
-            For each part the Gaussian release that its records pay for.
+            Positive and finite, of the value's shape.
+        sensitivity : float
+            By how much one record can move ``value / units`` in the L2 norm; for a sampled release
+            2C with C the largest norm of what one record adds.
+        release : Release
+            The Gaussian release of the plan that this draw is.
 
         Returns
         -------
         ndarray
-            The value with noise of standard deviation ``units * max(multiplier * sensitivity)``,
-            the maximum over the parts, so that every part has what its release promises.
+            The value with noise of standard deviation
+            ``units * release.noise_multiplier * sensitivity``.
         """
-        values = np.array(value, dtype=np.float64)
-        scales = np.array(units, dtype=np.float64)
-        bounds = np.array(sensitivities, dtype=np.float64)
-        check_value(values)
-        if values.ndim == 0 or scales.shape != values.shape or not are_positive(scales):
+        values, scales = np.array(value, dtype=np.float64), np.array(units, dtype=np.float64)
+        check_value(values, np.array(sensitivity, dtype=np.float64))
+        is_unit = (scales > 0.0) & (scales < np.inf)
+        if values.ndim == 0 or scales.shape != values.shape or not is_unit.all():
             raise InputError(
                 f"units must be positive and finite and have the shape of the value, "
                 f"{values.shape}, got {units!r}."
             )
-        if len(releases) == 0 or bounds.shape != (len(releases),) or not are_positive(bounds):
-            raise InputError(
-                f"sensitivities must be positive and finite, one for each of the {len(releases)} "
-                f"releases, got {sensitivities!r}."
-            )
-        if len(set(releases)) < len(releases):
-            raise InputError("releases must differ: a part pays once for a value.")
-        for release in releases:
-            self._paid.check_affordable(release, "gaussian", None)
-        for release in releases:
-            self._paid.spend(release, "gaussian", values.shape)
-        # the largest multiplier times what the grid adds to Δ covers that of every part
-        loudest = max(releases, key=lambda release: release.noise_multiplier)
-        std = max(r.noise_multiplier * bound for r, bound in zip(releases, bounds, strict=True))
-        payer = replace(loudest, sampling_rate=min(release.sampling_rate for release in releases))
-        sensitivity = UNIT_SENSITIVITY * float(std) / loudest.noise_multiplier
-        noisy = self._sampler.add_noise((values / scales).reshape(-1), sensitivity, payer)
+        self._spend(release, "gaussian", values.shape)
+        moved = UNIT_SENSITIVITY * float(sensitivity)
+        noisy = self._sampler.add_noise((values / scales).reshape(-1), moved, release)
         return np.asarray(noisy.reshape(values.shape) * scales)
 
     def laplace(self, value: ArrayLike, *, sensitivity: ArrayLike, release: Release) -> FloatArray:
@@ -454,7 +413,7 @@ class NoiseSource:
         """
         whole = check_integers(counts)
         scale = scale_on_integers(release, sensitivity)
-        self._paid.spend(release, release.mechanism, whole.shape)
+        self._spend(release, release.mechanism, whole.shape)
         noisy = self._sampler.add_integers(whole.reshape(-1), scale, release)
         return noisy.reshape(whole.shape)
 
@@ -480,8 +439,15 @@ class NoiseSource:
                 f"The rows of a matrix cannot be a sampled release, got sampling_rate = "
                 f"{release.sampling_rate!r}."
             )
-        self._paid.spend(release, "gaussian", (n_rows, n_columns))
+        self._spend(release, "gaussian", (n_rows, n_columns))
         return GaussianRows(self._sampler, release, (n_rows, n_columns))
+
+    def _spend(
+        self, release: Release, mechanism: Mechanism, shape: Shape, payer: Payer = None
+    ) -> None:
+        self._paid.spend(release, mechanism, shape, payer)
+        if self.on_draw is not None:
+            self.on_draw(len(self._paid.draws))
 
     def _add_noise(
         self,
@@ -494,7 +460,7 @@ class NoiseSource:
         values = np.array(value, dtype=np.float64)
         bounds = np.array(sensitivity, dtype=np.float64)
         check_value(values, bounds)
-        self._paid.spend(release, mechanism, values.shape, payer)
+        self._spend(release, mechanism, values.shape, payer)
         flat = values.reshape(-1)
         if bounds.ndim == 0:
             flat = self._sampler.add_noise(flat, float(bounds), release)

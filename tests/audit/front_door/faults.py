@@ -67,7 +67,7 @@ def quiet_counts(true, self, counts, *, release, **options):
     return np.rint(0.25 * noisy).astype(np.int64)
 
 
-def quiet_together(true, self, value, *, units, **options):
+def quiet_in_units(true, self, value, *, units, **options):
     return true(self, value, units=np.multiply(units, THIRD), **options)
 
 
@@ -181,7 +181,7 @@ FAULTS: dict[str, Fault] = {
     "a third of the noise on centred rows": Fault(quiet("gaussian", THIRD), "MGR, centred rows"),
     "half the noise on group risks": Fault(quiet("gaussian"), "MGR, group risks", MANY),
     "a third of the noise on batches": Fault(
-        wrapped(NoiseSource, "shared_gaussian", quiet_together), "MGR, large batches", MANY
+        wrapped(NoiseSource, "gaussian_in_units", quiet_in_units), "MGR, large batches", MANY
     ),
     "a third of the noise on the group that is taken": Fault(
         quiet("gaussian", THIRD), "AGS, one group of all"

@@ -15,7 +15,6 @@ from tests.helpers.noise_checks import scale_faults
 from tests.helpers.sources import seeded
 
 SAMPLED = Release("g", "gaussian", 2.0, 3, part=0, sampling_rate=0.3)
-FULL = Release("g", "gaussian", 5.0, 3, part=1)
 
 
 # --- coins -------------------------------------------------------------------------------------
@@ -114,58 +113,38 @@ def test_unseeded_coins_have_fresh_entropy_every_time(monkeypatch):
     assert asked == [256] * 3
 
 
-# --- one value, several payers -----------------------------------------------------------------
+# --- a value in units --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("source", ["seeded", "secure"])
-@pytest.mark.parametrize("sensitivities", [(1.0, 0.1), (0.1, 1.0), (0.5, 0.2)])
-def test_shared_noise_is_that_of_the_part_that_needs_most(source, sensitivities):
-    releases = [SAMPLED, FULL]
-    noise = seeded(1, releases) if source == "seeded" else NoiseSource(None, releases)
-    noise.poisson_sample(SAMPLED)
+def test_noise_in_units(source):
+    noise = seeded(1, [SAMPLED]) if source == "seeded" else NoiseSource(None, [SAMPLED])
     n = 20_000 if source == "seeded" else 4000
     units = np.linspace(0.1, 30.0, n)
-    noisy = noise.shared_gaussian(
-        np.full(n, 3.0), units=units, sensitivities=sensitivities, releases=releases
-    )
-    std = max(2.0 * sensitivities[0], 5.0 * sensitivities[1])
-    assert scale_faults((noisy - 3.0) / units, Release("u", "gaussian", 1.0, 1), std) == []
-    assert [draw.release for draw in noise.draws] == releases
-    assert {draw.shape for draw in noise.draws} == {(n,)}
-
-
-def test_every_payer_pays_or_none():
-    noise = seeded(0, [SAMPLED, FULL])
-    options = {"units": [1.0], "sensitivities": [1.0, 1.0], "releases": [FULL, SAMPLED]}
+    facts = {"units": units, "sensitivity": 0.5, "release": SAMPLED}
     with pytest.raises(PlanExceededError, match="no sample"):
-        noise.shared_gaussian([0.0], **options)
-    assert noise.draws == ()
-    for _ in range(3):
-        noise.poisson_sample(SAMPLED)
-        noise.shared_gaussian([0.0], **options)
+        noise.gaussian_in_units(np.zeros(n), **facts)
     noise.poisson_sample(SAMPLED)
-    with pytest.raises(PlanExceededError, match="3 draws of 'g'"):
-        noise.shared_gaussian([0.0], **options)
-    assert len(noise.draws) == 6
+    noisy = noise.gaussian_in_units(np.full(n, 3.0), **facts)
+    assert scale_faults((noisy - 3.0) / units, Release("u", "gaussian", 1.0, 1), 1.0) == []
+    assert [(draw.release, draw.shape) for draw in noise.draws] == [(SAMPLED, (n,))]
 
 
 @pytest.mark.parametrize(
     "changes",
     [
         *({"units": wrong} for wrong in ([1.0, 1.0], [0.0], [np.nan])),
-        *({"sensitivities": wrong} for wrong in ([1.0], [1.0, 0.0], [1.0, np.inf])),
-        {"releases": [], "sensitivities": []},
-        {"releases": [FULL, FULL]},
+        *({"sensitivity": wrong} for wrong in (0.0, np.inf, [1.0, 1.0])),
         {"value": [np.nan]},
         {"units": 1.0, "value": 0.0},
     ],
 )
-def test_wrong_shares_are_refused_before_anything_is_drawn(changes):
-    noise = seeded(0, [SAMPLED, FULL])
+def test_wrong_units_are_refused_before_anything_is_drawn(changes):
+    noise = seeded(0, [SAMPLED])
     noise.poisson_sample(SAMPLED)
-    facts = {"value": [0.0], "units": [1.0], "sensitivities": [1.0, 1.0]}
+    facts = {"value": [0.0], "units": [1.0], "sensitivity": 1.0, "release": SAMPLED}
     with pytest.raises(ValueError, match="|".join(changes)):
-        noise.shared_gaussian(**facts | {"releases": [SAMPLED, FULL]} | changes)
+        noise.gaussian_in_units(**facts | changes)
     assert noise.draws == ()
 
 

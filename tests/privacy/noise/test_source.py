@@ -181,7 +181,7 @@ def neighbours_of_large_quotients(bound, rng):
 def test_rounding_of_quotients_is_paid_for(monkeypatch, bound):
     """Dividing by the unit moves neighbours apart by more than the bound, but by no more than said.
 
-    A bound other than 1 is that of a value that several parts pay for.
+    A bound other than 1 is that of a value in units.
     """
     release = Release("risks", "gaussian", 2.5, max_count=10_000)
     source = secure([release])
@@ -195,9 +195,7 @@ def test_rounding_of_quotients_is_paid_for(monkeypatch, bound):
             if bound == 1.0:
                 source.gaussian([value], sensitivity=[unit], release=release)
             else:
-                source.shared_gaussian(
-                    [value], units=[unit], sensitivities=[bound], releases=[release]
-                )
+                source.gaussian_in_units([value], units=[unit], sensitivity=bound, release=release)
         (one, _), (other, stated) = spy.calls[-2:]
         moved = abs(Fraction(float(one[0])) - Fraction(float(other[0])))
         assert moved <= Fraction(stated)

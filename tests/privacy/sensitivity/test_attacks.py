@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg.privacy.sensitivity import saddle_point_sensitivity
+from tests.helpers.saddle_bounds import saddle_point_sensitivity
 from tests.helpers.sensitivity_attacks import LOSSES, attack, climb, draw_case
 
 N_DRAWN = 60
