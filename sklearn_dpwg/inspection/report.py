@@ -25,7 +25,7 @@ from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection import words
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.displays import GroupMetricDisplay
-from sklearn_dpwg.inspection.histogram import GroupRate, Of, unit_of
+from sklearn_dpwg.inspection.histogram import Of, unit_of
 from sklearn_dpwg.inspection.verdicts import Verdict
 from sklearn_dpwg.inspection.words import cut, texts_of, visible
 from sklearn_dpwg.ledger import privacy_of
@@ -171,7 +171,6 @@ class AuditReport:
             sizes=sizes,
             names=texts_of(result.group_labels),
             columns=columns,
-            remarks=[notes_of(size, place, columns) for place, size in enumerate(sizes)],
             metrics=metrics,
             pictures=[*self._group_pictures(), *_curves(result), _attacker(result.privacy_)],
             right=math.ceil(1000.0 * _right(result.privacy_) - 1e-9) / 10.0,
@@ -248,19 +247,6 @@ def _warning(result: AuditResult) -> tuple[str, str]:
     if result.privacy_.seeded:
         return "seeded", "Private only from those who do not know the seed"
     return "private", ""
-
-
-def notes_of(size: GroupRate, place: int, columns: Sequence[Sequence[GroupRate]]) -> list[str]:
-    """Return what to know of a group: of its size, and of its rates."""
-    of_rates: dict[str, list[str]] = {}
-    for rate in (column[place] for column in columns):
-        if rate.note:
-            of_rates.setdefault(rate.note, []).append(words.of_metric(rate.metric))
-    notes = [size.note] if size.note else []
-    for note, names in of_rates.items():
-        is_of_some = len(names) < len(columns) - 1
-        notes.append(f"{words.listed(names)}: {note}" if is_of_some else note)
-    return notes
 
 
 # Pictures beside those of groups, and numbers of their axes.
