@@ -25,7 +25,7 @@ from sklearn_dpwg.inspection.audit_rows import (
 from sklearn_dpwg.inspection.histogram import RATES, GroupRate, Histogram, Of
 from sklearn_dpwg.inspection.verdicts import Comparison, Verdict
 from sklearn_dpwg.ledger.costs import StartCost
-from sklearn_dpwg.metrics.intervals import Interval
+from sklearn_dpwg.metrics.intervals import Interval, ratio_interval
 from sklearn_dpwg.metrics.intervals.ratio import worst_group_set
 from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee
 from sklearn_dpwg.privacy.statement import rounded_up
@@ -335,10 +335,13 @@ class AuditResult:
         place = int(places(label_column([group]), self.group_labels)[0])
         if place < 0:
             raise InputError(f"group must be one of {self.group_labels!r}, got {group!r}.")
-        return tuple(
-            GroupRate(self.group_labels[place], "calibration", one.estimate, one.low, one.high)
-            for one in self._counted.calibration(place, self.confidence)
-        )
+        cells, rates = (self.n_cells, self.n_cells), []
+        for no, yes in zip(*self.counts[place], strict=True):
+            how: Any = {"noise": self.noise, "n_cells": cells, "confidence": self.confidence}
+            one = ratio_interval(yes, no, **how)
+            label = self.group_labels[place]
+            rates.append(GroupRate(label, "calibration", one.estimate, one.low, one.high))
+        return tuple(rates)
 
     @property
     def has_bins(self) -> bool:
@@ -432,10 +435,11 @@ class AuditResult:
         """
         metrics, margin = verdicts.metrics_of(metric), verdicts.margin_of(at_least, within)
         judged, place, scope = self._judged(leave_out, min_share, reference)
-        counted, compared = self._counts_of(of), []
+        counted, are_odds = self._counts_of(of), {*verdicts.ODDS} <= {*metrics}
         for one in metrics:
             self._check_metric(one, [each for each in self.METRICS if each in RATES])
-            comparison = Comparison(
+        compared = [
+            Comparison(
                 names=self._names,
                 metric=one,
                 margin=margin,
@@ -445,9 +449,10 @@ class AuditResult:
                 confidence=self.confidence,
                 reference=place,
                 n_joint=len(metrics),
-                both_ways=verdicts.are_both_ways(margin, reference, metrics),
+                both_ways=are_odds or (reference is not None and not margin.is_ratio),
             )
-            compared.append(comparison)
+            for one in metrics
+        ]
         if of == "records":
             scope = f" That is of these very people, not of a process that they are of.{scope}"
         return verdicts.verdict_of(compared, self.group_labels, scope)

@@ -172,14 +172,6 @@ class Histogram:
         is_known = self.sizes is not None and self.noise is not None and rate.is_of_all
         return self.sizes[group] if is_known and self.sizes is not None else None
 
-    def calibration(self, group: int, confidence: float) -> list[Interval]:
-        """Return how often records of a group are of the second class, by bin."""
-        cells = (self.n_cells, self.n_cells)
-        return [
-            ratio_interval(yes, no, noise=self.noise, n_cells=cells, confidence=confidence)
-            for no, yes in self.counts[group].T.tolist()
-        ]
-
     def pooled(self, groups: tuple[int, ...]) -> Histogram:
         """Return the counts of some groups together, as of one group."""
         sizes = None if self.sizes is None else (sum(self.sizes[one] for one in groups),)

@@ -29,7 +29,7 @@ from sklearn_dpwg.inspection.histogram import Of, unit_of
 from sklearn_dpwg.inspection.verdicts import Verdict
 from sklearn_dpwg.inspection.words import cut, texts_of, visible
 from sklearn_dpwg.ledger import privacy_of
-from sklearn_dpwg.metrics.intervals import Interval
+from sklearn_dpwg.metrics.scorer import inwards
 from sklearn_dpwg.privacy import PrivacyGuarantee
 from sklearn_dpwg.privacy.statement import rounded_up, sections
 
@@ -266,8 +266,8 @@ def _curves(result: AuditResult) -> Iterator[tuple[str, str, str, Any]]:
         for group in chosen:
             if title == "Calibration":
                 ends: list[tuple[float, float]] = []
-                points: Iterable[tuple[Any, Interval]] = zip(
-                    counted.middles, counted.calibration(group, level), strict=True
+                points: Iterable[tuple[Any, Any]] = zip(
+                    counted.middles, result.calibration(result.group_labels[group]), strict=True
                 )
             else:
                 ends = [(0.0, 0.0), (1.0, 1.0)]
@@ -396,7 +396,8 @@ def model_card(
     str
         Markdown. Everything in it is public or was paid for.
     """
-    inner, groups = _private_part(model), ["How the model treats groups was not audited."]
+    groups = ["How the model treats groups was not audited."]
+    inner = next((one for one in inwards(model) if hasattr(one, "plan_")), model)
     if audit is not None:
         worst, privacy = str(audit.worst_groups()), str(audit.privacy_)
         groups = [_code(str(audit)), "Of these numbers:", _code(f"{worst}\n{privacy}")]
@@ -413,19 +414,6 @@ def model_card(
     }
     head = f"# {type(inner).__name__}"
     return "\n\n".join([head, *(f"## {name}\n\n{text}" for name, text in chapters.items())]) + "\n"
-
-
-def _private_part(model: Any) -> Any:
-    """Return the estimator with a plan inside searches and pipelines, or the outermost one."""
-    inner = model
-    while not hasattr(inner, "plan_"):
-        if hasattr(inner, "best_estimator_"):
-            inner = inner.best_estimator_
-        elif hasattr(inner, "steps"):
-            inner = inner.steps[-1][1]
-        else:
-            return model
-    return inner
 
 
 def _code(text: str) -> str:

@@ -80,13 +80,13 @@ def _lowest(scores: Mapping[Any, float]) -> float:
 
 def _of_model(estimator: Any, attribute: str) -> Any:
     """Return an attribute of the outermost model inside that has it, or None."""
-    values = (getattr(each, attribute, None) for each in _inwards(estimator))
+    values = (getattr(each, attribute, None) for each in inwards(estimator))
     return next((value for value in values if value is not None), None)
 
 
 def _groups_of_model(estimator: Any, X: Any) -> Any:
     """Return the groups that the model inside finds by itself, or None."""
-    for each in _inwards(estimator):
+    for each in inwards(estimator):
         if getattr(each, "group_by", None) is not None:
             return of_groups.find_groups(X, None, each.group_by)
         if len(getattr(each, "steps", [])) > 1:  # the model finds its groups in the rows it gets
@@ -101,7 +101,7 @@ def _labels_of_model(estimator: Any) -> list[Hashable]:
     return [] if labels is None or list(labels) == [0] else list(labels)
 
 
-def _inwards(estimator: Any) -> Iterator[Any]:
+def inwards(estimator: Any) -> Iterator[Any]:
     """Yield an estimator, the fitted one inside it, and so on."""
     while estimator is not None:
         yield estimator
