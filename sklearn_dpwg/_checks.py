@@ -91,8 +91,6 @@ def real_number(value: object, name: str) -> float:
 
 def positive_finite(value: object, name: str) -> float:
     """Return a value as float if it is positive and finite."""
-    if type(value) is float and 0.0 < value < math.inf:
-        return value
     if not 0.0 < (number := real_number(value, name)) < math.inf:
         raise InputError(f"{name} must be positive and finite, got {number!r}.")
     return number
@@ -100,8 +98,6 @@ def positive_finite(value: object, name: str) -> float:
 
 def open_unit(value: object, name: str) -> float:
     """Return a value as float if it is strictly between 0 and 1."""
-    if type(value) is float and 0.0 < value < 1.0:
-        return value
     if not 0.0 < (number := real_number(value, name)) < 1.0:
         raise InputError(f"{name} must be strictly between 0 and 1, got {number!r}.")
     return number
@@ -109,8 +105,6 @@ def open_unit(value: object, name: str) -> float:
 
 def non_negative(value: object, name: str) -> float:
     """Return a value as float if it is at least 0; it may be infinite."""
-    if type(value) is float and value >= 0.0:
-        return value
     if (number := real_number(value, name)) < 0.0:
         raise InputError(f"{name} must be at least 0, got {number!r}.")
     return number

@@ -36,20 +36,8 @@ from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.preprocessing import Number, bound_rows_per_person
 from sklearn_dpwg.privacy.statement import cost_of, rounded_up
 
-FAILS_BELOW = 4
+WRONG_INPUT, REFUSED, FAILS_BELOW = 2, 3, 4
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "show_default": True}
-
-
-class WrongInput(click.ClickException):
-    """The message of an error."""
-
-    exit_code = 2
-
-
-class Refused(click.ClickException):
-    """The message of a ledger."""
-
-    exit_code = 3
 
 
 class Commands(click.Group):
@@ -66,8 +54,9 @@ class Commands(click.Group):
                 raise  # click knows what to do where nobody reads on
             except (DPWGError, ValueError, OSError, ImportError) as error:
                 message = "\n".join([str(error), *getattr(error, "__notes__", ())])
-                is_budget = isinstance(error, BudgetExceededError)
-                raise (Refused if is_budget else WrongInput)(message) from error
+                click.echo(f"Error: {message}", err=True)
+                is_refused = isinstance(error, BudgetExceededError)
+                raise click.exceptions.Exit(REFUSED if is_refused else WRONG_INPUT) from error
 
 
 @click.group(cls=Commands, context_settings=SETTINGS)

@@ -19,25 +19,19 @@ from sklearn_dpwg.inspection import histogram, verdicts, words
 from sklearn_dpwg.inspection.audit_rows import (
     label_to_plain,
     left_out_by_name,
-    read_field,
-    threshold_and_edges,
+    value_from_plain,
     value_to_plain,
 )
 from sklearn_dpwg.inspection.histogram import RATES, GroupRate, Histogram, Of
 from sklearn_dpwg.inspection.verdicts import Comparison, Verdict
 from sklearn_dpwg.ledger.costs import StartCost
-from sklearn_dpwg.metrics.intervals import Interval
+from sklearn_dpwg.metrics.intervals import Interval, ratio_interval
 from sklearn_dpwg.metrics.intervals.ratio import worst_group_set
 from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee
 from sklearn_dpwg.privacy.statement import rounded_up
 
 if TYPE_CHECKING:
     import pandas as pd
-
-# Estimated records below so many deviations of their noise tell next to nothing.
-_LOUD = 3.0
-# Categories of a smaller share may be left out, and have a note: 6 RCNY 5-301(d).
-_SMALL_SHARE = 0.02
 
 
 class _Metrics:
@@ -252,8 +246,8 @@ class AuditResult:
         -------
         DataFrame
             Indexed by group and metric. Columns: "estimate", "low", "high"; "sampling", the width
-            that the interval would have without noise, "noise", by how much it is wider; and
-            "note", what to know of it. The axis of columns is named by the positive class.
+            that the interval would have without noise, and "noise", by how much it is wider. The
+            axis of columns is named by the positive class.
         """
         import pandas as pd
 
@@ -270,7 +264,7 @@ class AuditResult:
             pd.Index([row[key] for row in rows], tupleize_cols=False) for key in ("group", "metric")
         )
         index = pd.MultiIndex.from_arrays([*keys], names=[self.group_name, "metric"])
-        columns = ["estimate", "low", "high", "sampling", "noise", "note"]
+        columns = ["estimate", "low", "high", "sampling", "noise"]
         table = pd.DataFrame(rows, index=index)[columns]
         return table.rename_axis(columns=f"positive: {self.classes[1]}")
 
@@ -297,7 +291,7 @@ class AuditResult:
         Returns
         -------
         tuple of GroupRate
-            One a group, with a note where little is known.
+            One a group.
         """
         metric = metric or self._shown_by
         level = self.confidence if confidence is None else open_unit(confidence, "confidence")
@@ -305,8 +299,7 @@ class AuditResult:
         rates = []
         for place, label in enumerate(self.group_labels):
             one = self._interval(metric, of, (place,), level)
-            note = self._note(metric, place)
-            rates.append(GroupRate(label, metric, one.estimate, one.low, one.high, note))
+            rates.append(GroupRate(label, metric, one.estimate, one.low, one.high))
         return tuple(rates)
 
     def group_sizes(self) -> tuple[GroupRate, ...]:
@@ -315,15 +308,13 @@ class AuditResult:
         Returns
         -------
         tuple of GroupRate
-            Exact ones where they are public, else with an interval of the noise alone, and a note
-            for groups of less than 2 % of the records.
+            Exact ones where they are public, else with an interval of the noise alone.
         """
         sizes, half = self._counted.group_sizes(), self._counted.size_error(self.confidence)
-        rates, least = [], _SMALL_SHARE * sum(sizes)
+        rates = []
         for label, size in zip(self.group_labels, sizes, strict=True):
             estimate, low, high = (max(0.0, one) for one in (size, size - half, size + half))
-            note = "under 2 % of the records" if size < least else ""
-            rates.append(GroupRate(label, "size", estimate, low, high, note))
+            rates.append(GroupRate(label, "size", estimate, low, high))
         return tuple(rates)
 
     def calibration(self, group: Hashable) -> tuple[GroupRate, ...]:
@@ -344,10 +335,13 @@ class AuditResult:
         place = int(places(label_column([group]), self.group_labels)[0])
         if place < 0:
             raise InputError(f"group must be one of {self.group_labels!r}, got {group!r}.")
-        return tuple(
-            GroupRate(self.group_labels[place], "calibration", one.estimate, one.low, one.high)
-            for one in self._counted.calibration(place, self.confidence)
-        )
+        cells, rates = (self.n_cells, self.n_cells), []
+        for no, yes in zip(*self.counts[place], strict=True):
+            how: Any = {"noise": self.noise, "n_cells": cells, "confidence": self.confidence}
+            one = ratio_interval(yes, no, **how)
+            label = self.group_labels[place]
+            rates.append(GroupRate(label, "calibration", one.estimate, one.low, one.high))
+        return tuple(rates)
 
     @property
     def has_bins(self) -> bool:
@@ -441,10 +435,11 @@ class AuditResult:
         """
         metrics, margin = verdicts.metrics_of(metric), verdicts.margin_of(at_least, within)
         judged, place, scope = self._judged(leave_out, min_share, reference)
-        counted, compared = self._counts_of(of), []
+        counted, are_odds = self._counts_of(of), {*verdicts.ODDS} <= {*metrics}
         for one in metrics:
             self._check_metric(one, [each for each in self.METRICS if each in RATES])
-            comparison = Comparison(
+        compared = [
+            Comparison(
                 names=self._names,
                 metric=one,
                 margin=margin,
@@ -454,9 +449,10 @@ class AuditResult:
                 confidence=self.confidence,
                 reference=place,
                 n_joint=len(metrics),
-                both_ways=verdicts.are_both_ways(margin, reference, metrics),
+                both_ways=are_odds or (reference is not None and not margin.is_ratio),
             )
-            compared.append(comparison)
+            for one in metrics
+        ]
         if of == "records":
             scope = f" That is of these very people, not of a process that they are of.{scope}"
         return verdicts.verdict_of(compared, self.group_labels, scope)
@@ -521,18 +517,6 @@ class AuditResult:
             if not self.has_outcomes:
                 listed = f"{known[0]}, all that decisions without outcomes tell"
             raise InputError(f"metric must be {listed}, got {metric!r}.")
-
-    def _note(self, metric: str, group: int) -> str:
-        if metric not in RATES:
-            return ""
-        rate = RATES[metric]
-        total, n_noisy = self._counted.total(group, (*rate.hits, *rate.misses))
-        if self.sizes is not None and rate.is_of_all:
-            return "" if self.sizes[group] else "no records"
-        if self.noise is None:
-            return "" if total else "no records"
-        loud = total < _LOUD * self.noise.std * math.sqrt(n_noisy)
-        return "fewer than three noise deviations" if loud else ""
 
     def _overall(self, metric: str) -> float:
         """Return a rate of all groups together, NaN of what is no rate."""
@@ -610,30 +594,14 @@ class AuditResult:
         -------
         AuditResult
             Equal to the one written.
-
-        Raises
-        ------
-        ValueError
-            If a field is not what `to_json` writes, or ε is not that of what was released.
         """
         with read_json(cls, text, [field.name for field in fields(cls)]) as plain:
-            result = cls(**{name: read_field(name, value) for name, value in plain.items()})
-            result._check()
-        return result
-
-    def _check(self) -> None:
-        """Refuse fields of a file that contradict each other."""
-        n_groups, edges = len(self.group_labels), self.score_edges
+            result = cls(**{name: value_from_plain(name, value) for name, value in plain.items()})
+        n_groups, edges = len(result.group_labels), result.score_edges
         n_bins = 2 if edges is None else len(edges) + 1
-        if (self.threshold, edges) != (None, None):
-            threshold_and_edges(self.threshold, edges)
-        rows = {tuple(map(len, table)) for table in self.counts}
-        if len(self.counts) != n_groups or rows not in ({(n_bins,)}, {(n_bins, n_bins)}):
+        shapes = {tuple(map(len, table)) for table in result.counts}
+        if len(result.counts) != n_groups or shapes not in ({(n_bins,)}, {(n_bins, n_bins)}):
             raise InputError(
                 f"counts must be of {n_groups} groups by class, each of {n_bins} bins, and are not."
             )
-        if self.sizes is not None and len(self.sizes) != n_groups:
-            raise InputError(f"sizes must be of {n_groups} groups, got {len(self.sizes)}.")
-        spent = self.privacy_.epsilon
-        if self.model_privacy_ is None and self.epsilon < spent * (1.0 - 1e-6):
-            raise InputError(f"epsilon must be at least what was spent, {spent!r}.")
+        return replace(result, epsilon=float(result.epsilon))

@@ -1,22 +1,20 @@
-"""What goes into an audit, checked: rows as codes, parameters, and the fields of a file."""
+"""What goes into an audit, checked: rows as codes, parameters; and the fields of a file."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Hashable, Sequence, Set
+from collections.abc import Hashable, Sequence, Set
 from dataclasses import asdict
-from functools import partial
 from importlib.metadata import version
 from numbers import Real
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from sklearn_dpwg._checks import open_unit, real_number, whole_number
+from sklearn_dpwg._checks import open_unit, real_number
 from sklearn_dpwg._version import __version__
 from sklearn_dpwg.data.frames import (
     checked_labels,
@@ -29,7 +27,7 @@ from sklearn_dpwg.data.frames import (
 from sklearn_dpwg.data.groups import GroupBy, names_of_columns
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.ledger.costs import Holdings, StartCost, holdings_of
-from sklearn_dpwg.privacy import Budget, IntegerNoise, PrivacyGuarantee
+from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee
 
 
 def group_name(groups: Any, group_by: GroupBy | None) -> str:
@@ -43,27 +41,22 @@ def class_codes(
     """Return whether each value is the second class."""
     at = places(values, classes)
     if (at < 0).any():
-        is_truth = name == "y_true"
-        differ = "are missing" if pd.isna(values[at < 0]).any() else "differ"
-        hint = "" if is_truth else ", and of scores say kind='scores'"
+        what, hint = "classes", ""
+        if name != "y_true":
+            what, hint = "decisions", ", and of scores say kind='scores'"
         raise InputError(
-            f"{name} must hold the {'classes' if is_truth else 'decisions'} {classes[0]!r} and "
-            f"{classes[1]!r} alone, and some values {differ}; classes=(negative, positive) names "
-            f"others{hint}."
+            f"{name} must hold the {what} {classes[0]!r} and {classes[1]!r} alone, none missing; "
+            f"classes=(negative, positive) names others{hint}."
         )
     return np.asarray(at == 1)
 
 
 def bins_of(scores: NDArray[Any], inner: Sequence[float]) -> NDArray[np.intp]:
     """Return the bin of each score between inner edges."""
-    if scores.dtype.kind not in "fiu":
+    if scores.dtype.kind not in "fiu" or not ((scores >= 0.0) & (scores <= 1.0)).all():
         raise InputError(
-            f"scores must be numbers, of classes say kind='decisions', got {scores.dtype}."
-        )
-    if not ((scores >= 0.0) & (scores <= 1.0)).all():
-        raise InputError(
-            f"scores must be probabilities between 0 and 1, and some are "
-            f"{'missing' if np.isnan(scores).any() else 'not'}; of classes say kind='decisions'."
+            "scores must be probabilities between 0 and 1, none missing; of classes say "
+            "kind='decisions'."
         )
     return np.searchsorted(np.array(inner), scores.astype(np.float64, copy=False), side="right")
 
@@ -117,45 +110,32 @@ def two_classes(classes: Any) -> tuple[Hashable, Hashable]:
     """Return the negative and the positive class."""
     is_listed = hasattr(classes, "__iter__") and not isinstance(classes, str | Set)
     listed = tuple(plain_label(one) for one in classes) if is_listed else ()
-    if len(listed) > 2:
-        raise InputError(
-            f"classes must be two, got {len(listed)}: audit one class against the rest, by "
-            f"y == class, its column of probabilities, and classes=(False, True)."
-        )
     if len(listed) != 2 or same_text(listed) is not None:
         raise InputError(
             f"classes must be the negative and the positive class, in this order, which differ, "
-            f"got {classes!r}."
+            f"got {classes!r}: of more audit one against the rest, by y == class, its column of "
+            f"probabilities, and classes=(False, True)."
         )
     return listed[0], listed[1]
 
 
 def threshold_and_edges(threshold: Any, score_edges: Any) -> tuple[float, tuple[float, ...] | None]:
     """Return the threshold, and the inner edges of the bins with it among them."""
-    if not _is_inside(threshold):
+    if not (isinstance(threshold, Real) and 0.0 < float(threshold) <= 1.0):
         raise InputError(
             f"threshold must be a number fixed in advance, above 0 and at most 1, got "
             f"{threshold!r}."
         )
-    threshold = float(threshold)
     if score_edges is None:
-        return threshold, None
-    edges = tuple(score_edges) if np.iterable(score_edges) else ()
-    if not edges or not all(map(_is_inside, edges)):
-        raise InputError(f"score_edges must be numbers above 0 and at most 1, got {score_edges!r}.")
-    inner = tuple(float(edge) for edge in edges)
-    if list(inner) != sorted(set(inner)):
-        raise InputError(f"score_edges must increase, got {score_edges!r}.")
-    if threshold not in inner:
+        return float(threshold), None
+    edges = np.asarray(score_edges, dtype=np.float64)
+    rise = edges.ndim == 1 and bool((np.diff(edges, prepend=0.0) > 0.0).all())
+    if not rise or threshold not in edges or edges[-1] > 1.0:
         raise InputError(
-            f"score_edges must hold the threshold, {threshold!r}, got {score_edges!r}."
+            f"score_edges must be numbers above 0 and at most 1 that increase, the threshold "
+            f"{threshold!r} among them, got {score_edges!r}."
         )
-    return threshold, inner
-
-
-def _is_inside(value: Any) -> bool:
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    return is_number and 0.0 < float(value) <= 1.0
+    return float(threshold), tuple(edges.tolist())
 
 
 def left_out_by_name(
@@ -165,8 +145,6 @@ def left_out_by_name(
     reference: Hashable,
 ) -> tuple[list[Hashable], Hashable]:
     """Return the groups declared not to be judged, and the reference, as the labels are written."""
-    if not np.iterable(leave_out):
-        raise InputError(f"leave_out must be a sequence of labels of groups, got {leave_out!r}.")
     if not 0.0 <= real_number(min_share, "min_share") < 1.0:
         raise InputError(f"min_share must be at least 0 and below 1, got {min_share!r}.")
 
@@ -219,7 +197,7 @@ def check_several(n_groups: int) -> None:
         )
 
 
-# Fields of a file, each checked as it is read; of what has another type `read_json` says so.
+# Fields of a file.
 
 
 def value_to_plain(value: Any) -> Any:
@@ -234,62 +212,21 @@ def label_to_plain(label: Hashable) -> Any:
     return label
 
 
-def _typed(value: Any, *kinds: type) -> Any:
-    if type(value) not in kinds:
-        raise TypeError
-    return value
+def label_from_plain(plain: Any) -> Hashable:
+    """Return the label that `label_to_plain` wrote."""
+    return tuple(map(label_from_plain, plain["tuple"])) if isinstance(plain, dict) else plain
 
 
-def _label(plain: Any) -> Hashable:
-    if isinstance(plain, dict):
-        return tuple(map(_label, _typed(plain["tuple"], list)))
-    if isinstance(plain, float) and not math.isfinite(plain):
-        raise TypeError
-    label: Hashable = _typed(plain, str, bool, int, float)
-    return label
-
-
-def _labels(plain: Any, name: str) -> tuple[Hashable, ...]:
-    labels = tuple(map(_label, _typed(plain, list)))
-    if not labels or same_text(labels) is not None:
-        raise InputError(f"{name} must be labels that differ, got {plain!r}.")
-    return labels
-
-
-def _counts(plain: Any, name: str, depth: int = 3) -> Any:
-    """Return nested lists of whole numbers as tuples."""
-    if depth:
-        return tuple(_counts(one, name, depth - 1) for one in _typed(plain, list))
-    if abs(whole_number(plain, name, least=-math.inf)) > 10**15:
-        raise InputError(f"{name} must be at most 1e15, got {plain}.")
-    return int(plain)
-
-
-def _edges(plain: Any, _: str) -> tuple[float, ...] | None:
-    return threshold_and_edges(_typed(plain, list)[0], plain)[1]
-
-
-_MAY_BE_NULL = ("noise", "sizes", "threshold", "score_edges", "model_privacy_", "n_records")
-_READERS: dict[str, Callable[[Any, str], Any]] = {
-    "group_labels": _labels,
-    "classes": lambda plain, name: two_classes(_labels(plain, name)),
-    "counts": _counts,
-    "noise": lambda plain, _: IntegerNoise(plain["mechanism"], plain["scale"]),
-    "sizes": lambda plain, name: tuple(whole_number(one, name, least=0) for one in plain),
-    "threshold": lambda plain, _: threshold_and_edges(plain, None)[0],
-    "score_edges": _edges,
-    "confidence": open_unit,
-    "versions": lambda plain, _: {name: _typed(one, str) for name, one in plain.items()},
-    "epsilon": lambda plain, _: Budget(math.inf if plain == "inf" else plain, 0.5).epsilon,
-}
-_READERS |= dict.fromkeys(("group_name", "created"), lambda plain, _: _typed(plain, str))
-_READERS |= dict.fromkeys(("n_cells", "n_records"), partial(whole_number, least=1))
-_READERS |= dict.fromkeys(
-    ("privacy_", "model_privacy_"),
-    lambda plain, _: PrivacyGuarantee.from_json(json.dumps(plain)),
-)
-
-
-def read_field(name: str, plain: Any) -> Any:
-    """Return the value of a field of a result, checked."""
-    return None if plain is None and name in _MAY_BE_NULL else _READERS[name](plain, name)
+def value_from_plain(name: str, plain: Any) -> Any:
+    """Return the value of a field of a result."""
+    if plain is None:
+        return None
+    if name in ("group_labels", "classes"):
+        return tuple(map(label_from_plain, plain))
+    if name in ("privacy_", "model_privacy_"):
+        return PrivacyGuarantee.from_json(json.dumps(plain))
+    if name == "counts":
+        return tuple(tuple(map(tuple, table)) for table in plain)
+    if name == "noise":
+        return IntegerNoise(**plain)
+    return tuple(plain) if name in ("sizes", "score_edges") else plain

@@ -11,7 +11,6 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -36,7 +35,6 @@ class GroupRate:
     estimate: float  # best guess, within the interval
     low: float  # ends of the interval, which covers noise and sampling
     high: float
-    note: str = ""  # what to know of it
 
     @property
     def width(self) -> float:
@@ -63,30 +61,26 @@ class CellRate:
         return {*self.hits, *self.misses} == set(CELLS)
 
 
-RATES: Mapping[str, CellRate] = MappingProxyType(
-    {
-        "selection_rate": CellRate((_TP, _FP), (_TN, _FN)),
-        "error_rate": CellRate((_FP, _FN), (_TP, _TN), greater_is_worse=True),
-        "true_positive_rate": CellRate((_TP,), (_FN,)),
-        "false_positive_rate": CellRate((_FP,), (_TN,), greater_is_worse=True),
-        "base_rate": CellRate((_TP, _FN), (_TN, _FP)),
-        "accuracy": CellRate((_TP, _TN), (_FP, _FN)),
-        "false_negative_rate": CellRate((_FN,), (_TP,), greater_is_worse=True),
-        "true_negative_rate": CellRate((_TN,), (_FP,)),
-        "precision": CellRate((_TP,), (_FP,)),
-    }
-)
+RATES: Mapping[str, CellRate] = {
+    "selection_rate": CellRate((_TP, _FP), (_TN, _FN)),
+    "error_rate": CellRate((_FP, _FN), (_TP, _TN), greater_is_worse=True),
+    "true_positive_rate": CellRate((_TP,), (_FN,)),
+    "false_positive_rate": CellRate((_FP,), (_TN,), greater_is_worse=True),
+    "base_rate": CellRate((_TP, _FN), (_TN, _FP)),
+    "accuracy": CellRate((_TP, _TN), (_FP, _FN)),
+    "false_negative_rate": CellRate((_FN,), (_TP,), greater_is_worse=True),
+    "true_negative_rate": CellRate((_TN,), (_FP,)),
+    "precision": CellRate((_TP,), (_FP,)),
+}
 # A probability below 0.01 counts as 0.01 in the log loss.
 _SMALLEST_PROBABILITY = 0.01
 # What bins of scores tell beside rates, and the largest value that each may have.
-OF_SCORES: Mapping[str, float] = MappingProxyType(
-    {
-        "auc": 1.0,
-        "calibration_error": 1.0,
-        "log_loss": -math.log(_SMALLEST_PROBABILITY),
-        "squared_error": 1.0,
-    }
-)
+OF_SCORES: Mapping[str, float] = {
+    "auc": 1.0,
+    "calibration_error": 1.0,
+    "log_loss": -math.log(_SMALLEST_PROBABILITY),
+    "squared_error": 1.0,
+}
 # What decisions tell without outcomes.
 OF_DECISIONS = ("selection_rate",)
 # Groups of fewer people are not judged, nor are those that noise alone may have made.
@@ -177,14 +171,6 @@ class Histogram:
         """Return the number of records that a noisy rate is of, where it is public."""
         is_known = self.sizes is not None and self.noise is not None and rate.is_of_all
         return self.sizes[group] if is_known and self.sizes is not None else None
-
-    def calibration(self, group: int, confidence: float) -> list[Interval]:
-        """Return how often records of a group are of the second class, by bin."""
-        cells = (self.n_cells, self.n_cells)
-        return [
-            ratio_interval(yes, no, noise=self.noise, n_cells=cells, confidence=confidence)
-            for no, yes in self.counts[group].T.tolist()
-        ]
 
     def pooled(self, groups: tuple[int, ...]) -> Histogram:
         """Return the counts of some groups together, as of one group."""

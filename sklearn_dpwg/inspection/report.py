@@ -25,11 +25,11 @@ from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection import words
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.displays import GroupMetricDisplay
-from sklearn_dpwg.inspection.histogram import GroupRate, Of, unit_of
+from sklearn_dpwg.inspection.histogram import Of, unit_of
 from sklearn_dpwg.inspection.verdicts import Verdict
 from sklearn_dpwg.inspection.words import cut, texts_of, visible
 from sklearn_dpwg.ledger import privacy_of
-from sklearn_dpwg.metrics.intervals import Interval
+from sklearn_dpwg.metrics.scorer import inwards
 from sklearn_dpwg.privacy import PrivacyGuarantee
 from sklearn_dpwg.privacy.statement import rounded_up, sections
 
@@ -171,7 +171,6 @@ class AuditReport:
             sizes=sizes,
             names=texts_of(result.group_labels),
             columns=columns,
-            remarks=[notes_of(size, place, columns) for place, size in enumerate(sizes)],
             metrics=metrics,
             pictures=[*self._group_pictures(), *_curves(result), _attacker(result.privacy_)],
             right=math.ceil(1000.0 * _right(result.privacy_) - 1e-9) / 10.0,
@@ -250,19 +249,6 @@ def _warning(result: AuditResult) -> tuple[str, str]:
     return "private", ""
 
 
-def notes_of(size: GroupRate, place: int, columns: Sequence[Sequence[GroupRate]]) -> list[str]:
-    """Return what to know of a group: of its size, and of its rates."""
-    of_rates: dict[str, list[str]] = {}
-    for rate in (column[place] for column in columns):
-        if rate.note:
-            of_rates.setdefault(rate.note, []).append(words.of_metric(rate.metric))
-    notes = [size.note] if size.note else []
-    for note, names in of_rates.items():
-        is_of_some = len(names) < len(columns) - 1
-        notes.append(f"{words.listed(names)}: {note}" if is_of_some else note)
-    return notes
-
-
 # Pictures beside those of groups, and numbers of their axes.
 
 
@@ -280,8 +266,8 @@ def _curves(result: AuditResult) -> Iterator[tuple[str, str, str, Any]]:
         for group in chosen:
             if title == "Calibration":
                 ends: list[tuple[float, float]] = []
-                points: Iterable[tuple[Any, Interval]] = zip(
-                    counted.middles, counted.calibration(group, level), strict=True
+                points: Iterable[tuple[Any, Any]] = zip(
+                    counted.middles, result.calibration(result.group_labels[group]), strict=True
                 )
             else:
                 ends = [(0.0, 0.0), (1.0, 1.0)]
@@ -410,7 +396,8 @@ def model_card(
     str
         Markdown. Everything in it is public or was paid for.
     """
-    inner, groups = _private_part(model), ["How the model treats groups was not audited."]
+    groups = ["How the model treats groups was not audited."]
+    inner = next((one for one in inwards(model) if hasattr(one, "plan_")), model)
     if audit is not None:
         worst, privacy = str(audit.worst_groups()), str(audit.privacy_)
         groups = [_code(str(audit)), "Of these numbers:", _code(f"{worst}\n{privacy}")]
@@ -427,19 +414,6 @@ def model_card(
     }
     head = f"# {type(inner).__name__}"
     return "\n\n".join([head, *(f"## {name}\n\n{text}" for name, text in chapters.items())]) + "\n"
-
-
-def _private_part(model: Any) -> Any:
-    """Return the estimator with a plan inside searches and pipelines, or the outermost one."""
-    inner = model
-    while not hasattr(inner, "plan_"):
-        if hasattr(inner, "best_estimator_"):
-            inner = inner.best_estimator_
-        elif hasattr(inner, "steps"):
-            inner = inner.steps[-1][1]
-        else:
-            return model
-    return inner
 
 
 def _code(text: str) -> str:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -29,8 +30,8 @@ from sklearn_dpwg.metrics.intervals.ratio import (
 
 # Whether groups are treated alike, which may be that nobody can tell; a group may be left out.
 Answer = Literal["passes", "fails", "cannot tell", "not judged", "reference"]
-# Metrics of which each has to pass.
-JOINT = {"equalized_odds": ("true_positive_rate", "false_positive_rate")}
+# Rates of which each has to pass in equalized odds.
+ODDS = ("true_positive_rate", "false_positive_rate")
 # The interval of a rate of groups taken together, at a confidence.
 RateOf = Callable[[tuple[int, ...], float], Interval]
 
@@ -173,16 +174,11 @@ def metrics_of(metric: Any) -> tuple[str, ...]:
     names = [metric] if isinstance(metric, str) else metric
     if not (isinstance(names, Sequence) and all(isinstance(one, str) for one in names)):
         raise InputTypeError(f"metric must be a name or a sequence of names, got {metric!r}.")
-    rates = tuple(dict.fromkeys(one for name in names for one in JOINT.get(name, (name,))))
+    listed_rates = (ODDS if name == "equalized_odds" else (name,) for name in names)
+    rates = tuple(dict.fromkeys(chain.from_iterable(listed_rates)))
     if not rates:
         raise InputError(f"metric must be one of {', '.join(RATES)}, or several, got none.")
     return rates
-
-
-def are_both_ways(margin: Margin, reference: Any, metrics: Sequence[str]) -> bool:
-    """Whether groups are compared upwards and downwards, so that none is behind."""
-    are_odds = any(set(both) <= set(metrics) for both in JOINT.values())
-    return are_odds or (reference is not None and not margin.is_ratio)
 
 
 # Whom a group is compared with, and whether the sides are turned; and what comes of it.

@@ -80,13 +80,13 @@ def _lowest(scores: Mapping[Any, float]) -> float:
 
 def _of_model(estimator: Any, attribute: str) -> Any:
     """Return an attribute of the outermost model inside that has it, or None."""
-    values = (getattr(each, attribute, None) for each in _inwards(estimator))
+    values = (getattr(each, attribute, None) for each in inwards(estimator))
     return next((value for value in values if value is not None), None)
 
 
 def _groups_of_model(estimator: Any, X: Any) -> Any:
     """Return the groups that the model inside finds by itself, or None."""
-    for each in _inwards(estimator):
+    for each in inwards(estimator):
         if getattr(each, "group_by", None) is not None:
             return of_groups.find_groups(X, None, each.group_by)
         if len(getattr(each, "steps", [])) > 1:  # the model finds its groups in the rows it gets
@@ -101,7 +101,7 @@ def _labels_of_model(estimator: Any) -> list[Hashable]:
     return [] if labels is None or list(labels) == [0] else list(labels)
 
 
-def _inwards(estimator: Any) -> Iterator[Any]:
+def inwards(estimator: Any) -> Iterator[Any]:
     """Yield an estimator, the fitted one inside it, and so on."""
     while estimator is not None:
         yield estimator
@@ -154,7 +154,6 @@ def worst_group_scorer(
     *,
     group_by: of_groups.GroupBy | None = None,
     group_labels: Sequence[Hashable] | None = None,
-    per_group: bool = False,
 ) -> Callable[..., Any]:
     """Make a scorer that returns the score of the group where it is lowest.
 
@@ -173,9 +172,6 @@ def worst_group_scorer(
     group_labels : sequence, optional
         Every group to score; one without records is refused. By default the ``group_labels_`` of
         the fitted model, or the groups present.
-    per_group : bool, default=False
-        Return scores under ``"group_<label>"`` and the lowest under ``"worst_group"``, for which
-        searches take ``refit="worst_group"``.
 
     Returns
     -------
@@ -208,7 +204,7 @@ def worst_group_scorer(
             "fails: set group_by, here or of the model, or enable_metadata_routing=True.",
             UngroupedWarning,
         )
-    return _WorstGroupScorer(scoring, group_by, group_labels, per_group)
+    return _WorstGroupScorer(scoring, group_by, group_labels)
 
 
 @dataclass(eq=False)
@@ -218,7 +214,6 @@ class _WorstGroupScorer(frames.PlainlyStored):
     scoring: str | Scorer
     group_by: of_groups.GroupBy | None = None
     group_labels: Sequence[Hashable] | None = None
-    per_group: bool = False
     _requests: dict[str, bool | str | None] = field(default_factory=dict, repr=False)
 
     def set_score_request(self, **requests: bool | str | None) -> _WorstGroupScorer:
@@ -290,11 +285,11 @@ class _WorstGroupScorer(frames.PlainlyStored):
             return float(sign * metric(take(y_true), take(y_pred), pos_label, **weights))
 
         groups = self._groups(None, None, groups)
-        return float(sign * self._score_groups(score, groups, len(y_true))[1])
+        return float(sign * self._score_groups(score, groups, len(y_true)))
 
     def __call__(
         self, estimator: Any, X: Any, y: Any, *, groups: Any = None, **metadata: Any
-    ) -> float | dict[str, float]:
+    ) -> float:
         """Score the estimator in each group, and return the lowest score."""
         _, y, groups = frames.same_rows(X=X, y=y, groups=groups)
         of_records = self._groups(estimator, X, groups)
@@ -313,10 +308,7 @@ class _WorstGroupScorer(frames.PlainlyStored):
             model = _with_groups(estimator, take(of_records), names)
             return tables.value_or_nan(scoring, model, take(X), take(y), **weights)
 
-        scores, worst = self._score_groups(score, of_records, len(y), estimator, groups is not None)
-        if not self.per_group:
-            return worst
-        return {f"group_{label}": each for label, each in scores.items()} | {"worst_group": worst}
+        return self._score_groups(score, of_records, len(y), estimator, groups is not None)
 
     def _score_groups(
         self,
@@ -325,8 +317,8 @@ class _WorstGroupScorer(frames.PlainlyStored):
         n_records: int,
         estimator: Any = None,
         is_passed: bool = True,
-    ) -> tuple[dict[Hashable, float], float]:
-        """Return the scores of groups, and the lowest."""
+    ) -> float:
+        """Return the lowest score of a group."""
         overlap = _of_model(estimator, "overlap")
         overlap = overlap if isinstance(overlap, str) else "cells"
         known = self._stated() or _labels_of_model(estimator) or None
@@ -341,11 +333,12 @@ class _WorstGroupScorer(frames.PlainlyStored):
                 f"group {empty[0]!r} has 0 of the records to score: use folds that hold every "
                 f"group (PublicKFold), or say group_labels=[...] of those to score."
             )
-        scores: dict[Hashable, float] = {
-            label: score(partial(of_groups.take_rows, members=each))
-            for label, each in places.items()
-        }
-        return scores, _lowest(scores)
+        return _lowest(
+            {
+                label: score(partial(of_groups.take_rows, members=each))
+                for label, each in places.items()
+            }
+        )
 
     def _groups(self, estimator: Any, X: Any, groups: Any) -> Any:
         groups = of_groups.find_groups(X, groups, self.group_by)

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from sklearn_dpwg.inspection import AuditResult, GroupAudit
-from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.metrics.intervals import ratio_interval
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
@@ -55,12 +54,6 @@ def test_one_column_is_its_own_attribute_and_names_may_be_missing():
     assert alone.by_attribute() == {"race": alone}
     unnamed = audit(epsilon=np.inf).run(Y, SCORES, GROUPS.to_numpy())
     assert list(unnamed.by_attribute()) == ["0", "1"]
-
-
-def test_one_release_is_counted_once():
-    with PrivacyLedger(epsilon=1.5, delta=1e-5) as ledger:
-        audit().run(Y, SCORES, GROUPS).by_attribute()
-    assert len(ledger.report()) == 1
 
 
 def test_combinations_that_were_not_declared_are_refused():

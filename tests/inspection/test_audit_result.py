@@ -183,17 +183,10 @@ def mutations(plain, rng):
             yield f"{path} {other!r}", changed
 
 
-def test_every_field_of_a_file_is_checked_as_it_is_read():
-    """A changed one, of a result or a guarantee, gives one sentence, or what can be asked."""
-    binned = result(
-        (((9, 8, 7), (1, 2, 3)), ((9, 9, 9), (8, 8, 8))),
-        score_edges=(0.3, 0.5),
-        sizes=(30, 51),
-        group_labels=(("a", 1), ("b", 2)),
-        model_privacy_=MODEL_GUARANTEE,
-    )
+def test_every_field_of_a_stated_guarantee_is_checked_as_it_is_read():
+    """A changed one gives one sentence, or a guarantee that is read again."""
     rng, tried, accepted, sentences = np.random.default_rng(0), 0, 0, {}
-    for one in (binned, GUARANTEE, MODEL_GUARANTEE.for_records(2)):
+    for one in (GUARANTEE, MODEL_GUARANTEE.for_records(2)):
         for what, changed in mutations(json.loads(one.to_json()), rng):
             tried += 1
             try:
@@ -203,9 +196,7 @@ def test_every_field_of_a_file_is_checked_as_it_is_read():
             else:
                 accepted += 1
                 assert type(one).from_json(found.to_json()) == found, what
-                if isinstance(found, AuditResult):
-                    found._counted.interval("selection_rate", 0, found.confidence)
-    assert tried >= 800
+    assert tried >= 250
     assert accepted < 0.2 * tried
     assert [what for what, text in sentences.items() if not re.fullmatch(r"[^\n]+\.", text)] == []
 
@@ -215,7 +206,9 @@ def test_epsilon_is_compared_with_what_was_released():
     described["privacy_"]["epsilon"] = 0.1
     with pytest.raises(InputError, match="epsilon must be that of the events"):
         AuditResult.from_json(json.dumps(described))
-    del described["counts"]
-    for text in ("", "{}", json.dumps(described)):
+    for text in ("", "{}"):
         with pytest.raises(ValueError, match=r"text must be what AuditResult\.to_json wrote"):
             AuditResult.from_json(text)
+    described = json.loads(result().to_json()) | {"counts": [[[1, 2]]]}
+    with pytest.raises(InputError, match="counts must be of 3 groups"):
+        AuditResult.from_json(json.dumps(described))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
-import unicodedata
-
 import numpy as np
 import pytest
 
@@ -70,20 +67,6 @@ def test_hostile_labels_are_drawn_as_text():
     assert max(map(len, shown)) < 30
 
 
-def test_without_matplotlib_one_sentence_says_what_to_install(monkeypatch):
-    imported = builtins.__import__
-
-    def without(name, *others, **named):
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return imported(name, *others, **named)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    advice = r"^GroupMetricDisplay\.plot needs matplotlib, .*pip install 'sklearn-dpwg\[plot\]'\.$"
-    with pytest.raises(ImportError, match=advice):
-        GroupMetricDisplay.from_audit(audit_result(2))
-
-
 @pytest.mark.parametrize(
     ("label", "text"),
     [
@@ -101,13 +84,6 @@ def test_without_matplotlib_one_sentence_says_what_to_install(monkeypatch):
 )
 def test_a_label_shows_all_its_characters(label, text):
     assert text_of(label) == text
-
-
-def test_no_text_holds_what_cannot_be_seen_or_encoded():
-    for text in texts_of(HOSTILE):
-        text.encode()
-        kinds = {unicodedata.category(one) for one in text if one != "\u200d"}
-        assert kinds.isdisjoint({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def test_labels_that_differ_have_texts_that_differ():

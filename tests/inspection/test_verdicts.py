@@ -243,4 +243,4 @@ def test_of_records_of_whom_surely_nobody_is_selected_the_ratio_is_0():
 
 @pytest.mark.parametrize("name", ["rare and selected most", "equal, 20 empty"])
 def test_worlds_are_judged_as_they_are(name):
-    assert WORLDS[name].is_kept(answers_in(WORLDS[name], 12))
+    assert WORLDS[name].is_kept(answers_in(WORLDS[name], 6))
