@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -105,6 +105,7 @@ class AUCPlan:
         return "\n".join(lines)
 
 
+@dataclass(eq=False, repr=False)
 class DPAUCClassifier(LinearClassifier, PrivateEstimator):
     """Linear classifier for the area under the ROC curve, with differential privacy.
 
@@ -183,24 +184,14 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
     True
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        *,
-        data_norm: float | None = None,
-        ridge: float = 0.5,
-        classes: Sequence[Any] | None = None,
-        random_state: Any = None,
-        rows_per_person: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.data_norm = data_norm
-        self.ridge = ridge
-        self.classes = classes
-        self.random_state = random_state
-        self.rows_per_person = rows_per_person
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    _: KW_ONLY
+    data_norm: float | None = None
+    ridge: float = 0.5
+    classes: Sequence[Any] | None = None
+    random_state: Any = None
+    rows_per_person: int | None = None
 
     @without_weights
     def fit(self, X: Any, y: ArrayLike) -> Self:

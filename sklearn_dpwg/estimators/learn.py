@@ -12,9 +12,9 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -56,6 +56,7 @@ from sklearn_dpwg.exceptions import (
     warn,
 )
 from sklearn_dpwg.ledger.costs import costs_of_start
+from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
 from sklearn_dpwg.privacy.release import Draw
 from sklearn_dpwg.solvers import Plan, Solution, Solver
@@ -114,19 +115,27 @@ Records = Callable[[Problem], AbstractContextManager[Any]]
 Run = Callable[..., Solution]
 
 
+@dataclass(eq=False, repr=False)
 class DPWorstGroupEstimator(PrivateEstimator):
     """Base of the private worst-group estimators: from records to fitted attributes."""
 
-    solver: str | Solver
-    loss: Any
-    radius: float | None
-    fit_intercept: bool
-    prior: Any
-    group_labels: Any
-    group_by: Any
-    overlap: str
-    verbose: int
-    neighbours: str
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    _: KW_ONLY
+    solver: str | Solver = "auto"
+    loss: str | Loss
+    radius: float | None = None
+    data_norm: float | None = None
+    fit_intercept: bool = True
+    prior: Any = "proportional"
+    group_labels: Sequence[Any] | None = None
+    group_by: Any = None
+    overlap: Literal["cells", "attributes", "both", "membership"] = "cells"
+    random_state: Any = None
+    verbose: int = 0
+    rows_per_person: int | None = None
+    neighbours: Literal["replace-one", "replace-one-within-group"] = "replace-one"
+
     # value of the constant column behind rows of norm 1
     _intercept_scaling: ClassVar[float]
     _is_classifier: ClassVar[bool]
