@@ -70,13 +70,11 @@ class AUCPlan:
     @property
     def guarantee(self) -> PrivacyGuarantee:
         """What the release costs."""
-        delta = self.budget.delta
+        delta, rows = self.budget.delta, self.rows_per_person
         if not self.releases:
-            cost = PrivacyGuarantee.non_private(delta, public=PUBLIC_FACTS)
-            return cost.for_person(self.rows_per_person)
+            return PrivacyGuarantee.non_private(delta, public=PUBLIC_FACTS).for_person(rows)
         cost = PrivacyGuarantee.from_releases(self.releases, delta, public=PUBLIC_FACTS)
-        cost = cost.for_person(self.rows_per_person)
-        return replace(cost, requested_epsilon=self.budget.epsilon)
+        return replace(cost.for_person(rows), requested_epsilon=self.budget.epsilon)
 
     @property
     def noise_std(self) -> float:
@@ -159,12 +157,10 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
 
     Notes
     -----
-    With v a row of norm at most 1 and a constant s behind it, the sums of ``v v'`` of both classes
-    together move by at most ``√2 (1 + s²)`` in Frobenius norm when a record is replaced, whether it
-    keeps its class or not. One Gaussian release therefore gives counts, means and covariances of
-    both (docs/theory/auc.md). The weights are ``(Σ₊ + Σ₋ + ρI)⁻¹(m₊ - m₋)``; their length and the
-    intercept are those of normal scores of one variance, as good as that assumption, on which the
-    area under the curve does not depend.
+    The sums of ``v v'`` of both classes, with v a row and a constant behind it, are one Gaussian
+    release, which gives counts, means and covariances of both (docs/theory/auc.md). The weights are
+    ``(Σ₊ + Σ₋ + ρI)⁻¹(m₊ - m₋)``; their length and the intercept are those of normal scores of one
+    variance, as good as that assumption, on which the area under the curve does not depend.
 
     References
     ----------

@@ -103,11 +103,6 @@ class Facts:
     cells: Cells | None = None  # where groups overlap
     fresh_calls: int = 0  # with as many records each, read once, which are planned for
 
-    @property
-    def n_calls(self) -> int:
-        """Number of calls that are planned for."""
-        return self.fresh_calls or 1
-
 
 # What yields risks or an oracle for a problem, for as long as a solver learns from them.
 Records = Callable[[Problem], AbstractContextManager[Any]]
@@ -363,7 +358,8 @@ class DPWorstGroupEstimator(PrivateEstimator):
             if stage is not None:
                 # nothing else follows from the true sizes
                 counted = release_sizes(stage.release, data.group_sizes, noise)
-                facts = replace(facts, sizes=[facts.n_calls * size for size in counted])
+                n_calls = facts.fresh_calls or 1
+                facts = replace(facts, sizes=[n_calls * size for size in counted])
                 plan = plan_within(budget, solver, self._problem(facts, solver), people, first)
                 if plan.counts != stage:
                     raise PlanExceededError(
@@ -399,9 +395,9 @@ class DPWorstGroupEstimator(PrivateEstimator):
         """Return the public facts of a problem."""
         hidden = None
         if self._hides_groups:
-            n_records: Any = facts.n_calls * facts.n_records
-            is_stated = self.group_labels is not None
-            hidden = HiddenGroups(n_records, n_calls=facts.n_calls, labels_are_stated=is_stated)
+            n_calls, is_stated = facts.fresh_calls or 1, self.group_labels is not None
+            n_records: Any = n_calls * facts.n_records
+            hidden = HiddenGroups(n_records, n_calls=n_calls, labels_are_stated=is_stated)
         loss = facts.targets.loss
         radius = solver.room * largest_reach(loss) if self.radius is None else float(self.radius)
         return Problem(

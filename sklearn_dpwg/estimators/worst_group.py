@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray
@@ -22,7 +21,7 @@ from sklearn_dpwg.estimators.encode import (
     numeric_targets,
     refuse_classes,
 )
-from sklearn_dpwg.estimators.private import LinearClassifier, ScoredByBlock, by_block
+from sklearn_dpwg.estimators.private import LinearClassifier, ScoredByBlock, by_block, only_if
 from sklearn_dpwg.estimators.stream import StreamingEstimator
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import Loss
@@ -128,11 +127,6 @@ def _has_probabilities(estimator: DPWorstGroupClassifier) -> bool:
     return True
 
 
-# scikit-learn's decorator has no types, and what it is put on would lose its own
-Probabilities = Callable[[Any, Any], FloatArray]
-_if_probable: Callable[[Probabilities], Probabilities] = available_if(_has_probabilities)
-
-
 @documented(_SHARED)
 @dataclass(eq=False, repr=False, kw_only=True)
 class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, StreamingEstimator):
@@ -209,7 +203,7 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, StreamingEstimator
     decision_function = by_block(LinearClassifier.decision_function)
     predict = by_block(LinearClassifier.predict)
 
-    @_if_probable
+    @only_if(_has_probabilities)
     @by_block
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of each class, with a loss that knows it."""
@@ -218,9 +212,7 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, StreamingEstimator
         with np.errstate(all="ignore"):  # scores that overflow are told by the probabilities alone
             return np.asarray(loss.probabilities(scores))
 
-    predict_log_proba = available_if(_has_probabilities)(
-        by_block(LinearClassifier.predict_log_proba)
-    )
+    predict_log_proba = only_if(_has_probabilities)(by_block(LinearClassifier.predict_log_proba))
 
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> ClassTargets:
         known = find_classes(y, classes if self.classes is None else self.classes)
@@ -320,16 +312,16 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, StreamingEstimator):
         return self._linear(X, self.coef_[None, :])[:, 0] + self.intercept_
 
     def _check_parameters(self) -> Budget:
-        if self.target_bounds is None:
-            budget = super()._check_parameters()
-            if budget.epsilon != math.inf:
-                raise InputError(
-                    "target_bounds must be said at a finite epsilon, as (low, high), a public "
-                    "range of y such as target_bounds=(0, 150_000) for yearly wages, got None."
-                )
+        budget = super()._check_parameters()
+        if self.target_bounds is None and budget.epsilon == math.inf:
             return budget
+        if self.target_bounds is None:
+            raise InputError(
+                "target_bounds must be said at a finite epsilon, as (low, high), a public "
+                "range of y such as target_bounds=(0, 150_000) for yearly wages, got None."
+            )
         try:
-            low, high = (float(bound) for bound in self.target_bounds)
+            low, high = map(float, self.target_bounds)
         except (TypeError, ValueError):
             low = high = math.nan
         if not (-math.inf < low < high < math.inf and high / 2.0 - low / 2.0 > 0.0):
@@ -337,12 +329,12 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, StreamingEstimator):
                 f"target_bounds must be two finite numbers, the lower one first, got "
                 f"{self.target_bounds!r}."
             )
-        return super()._check_parameters()
+        return budget
 
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> BoundedTargets:
         refuse_classes(classes)
         bounds = _range(y) if self.target_bounds is None else self.target_bounds
-        low, high = (float(bound) for bound in bounds)
+        low, high = map(float, bounds)
         return BoundedTargets(low, high, make_loss(self.loss, kind="regressor"))
 
     def __sklearn_tags__(self) -> Any:

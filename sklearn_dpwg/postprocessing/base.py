@@ -358,10 +358,8 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         is_stated = final is not None or self.group_labels is not None
         guarantee = histogram_guarantee(release, self.delta, rows, labels_stated=is_stated)
         if model is not None:
-            n_groups, guarantee = (
-                model.problem.n_groups,
-                self._with_model(model.guarantee, guarantee),
-            )
+            n_groups = model.problem.n_groups
+            guarantee = self._with_model(model.guarantee, guarantee)
         n_bins = len(checked_edges(self.score_edges, self.n_bins)) - 1
         return PostprocessingPlan(model, release, budget, n_groups, n_bins, guarantee)
 

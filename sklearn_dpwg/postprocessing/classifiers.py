@@ -384,14 +384,6 @@ def from_edge_on(counts: FloatArray) -> FloatArray:
     return np.concatenate([falling, np.zeros((*counts.shape[:-1], 1))], axis=-1)
 
 
-def log_falling(cells: FloatArray) -> FloatArray:
-    """Return the logarithms of counts from each edge on, between which they are taken to be linear.
-
-    Where few records are left, scores are denser at the lower end of a bin.
-    """
-    return np.asarray(np.log(np.maximum(from_edge_on(cells), 0.5)))
-
-
 # --- calibration and thresholds -------------------------------------------------------------------
 
 
@@ -475,13 +467,13 @@ def thresholds_of_share(
 
     Those of groups follow from likely counts, which never are below 0, so that a sparse bin has too
     many on average and too few are chosen. For all together the noise is low enough to take sums of
-    noisy counts instead, which are right in the mean, made to fall from edge to edge.
+    noisy counts instead, which are right in the mean, made to fall from edge to edge. Logarithms
+    are taken to be linear within a bin: scores are denser at its lower end where few are left.
     """
-    if per_group:
-        falling = log_falling(likely)
-    else:
-        sums = from_edge_on(noisy.sum(axis=0))
-        falling = np.log(np.maximum(isotonic_regression(sums, increasing=False), 0.5))[None]
+    above = from_edge_on(likely if per_group else noisy.sum(axis=0, keepdims=True))
+    if not per_group:
+        above = isotonic_regression(above[0], increasing=False)[None]
+    falling = np.log(np.maximum(above, 0.5))
     thresholds = [
         np.interp(of_group[0] + np.log(share), of_group[::-1], edges[::-1]) for of_group in falling
     ]
