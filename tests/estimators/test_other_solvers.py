@@ -1,7 +1,5 @@
 """Phased ERM and online-to-batch behind the estimators: what they learn, and with which losses."""
 
-import pickle
-
 import numpy as np
 import pytest
 
@@ -42,9 +40,6 @@ def test_classes(solver, n_classes):
     with pytest.raises(AttributeError, match=f"solver '{name}' does not release group weights"):
         _ = model.group_weights_
     assert not hasattr(model, "group_weights_")
-    again = pickle.loads(pickle.dumps(model))
-    assert np.array_equal(again.predict(X), model.predict(X))
-    assert again.plan_ == model.plan_
 
 
 @pytest.mark.parametrize(
