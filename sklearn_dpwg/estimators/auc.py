@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -70,13 +70,11 @@ class AUCPlan:
     @property
     def guarantee(self) -> PrivacyGuarantee:
         """What the release costs."""
-        delta = self.budget.delta
+        delta, rows = self.budget.delta, self.rows_per_person
         if not self.releases:
-            cost = PrivacyGuarantee.non_private(delta, public=PUBLIC_FACTS)
-            return cost.for_person(self.rows_per_person)
+            return PrivacyGuarantee.non_private(delta, public=PUBLIC_FACTS).for_person(rows)
         cost = PrivacyGuarantee.from_releases(self.releases, delta, public=PUBLIC_FACTS)
-        cost = cost.for_person(self.rows_per_person)
-        return replace(cost, requested_epsilon=self.budget.epsilon)
+        return replace(cost.for_person(rows), requested_epsilon=self.budget.epsilon)
 
     @property
     def noise_std(self) -> float:
@@ -105,6 +103,7 @@ class AUCPlan:
         return "\n".join(lines)
 
 
+@dataclass(eq=False, repr=False)
 class DPAUCClassifier(LinearClassifier, PrivateEstimator):
     """Linear classifier for the area under the ROC curve, with differential privacy.
 
@@ -158,12 +157,10 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
 
     Notes
     -----
-    With v a row of norm at most 1 and a constant s behind it, the sums of ``v v'`` of both classes
-    together move by at most ``√2 (1 + s²)`` in Frobenius norm when a record is replaced, whether it
-    keeps its class or not. One Gaussian release therefore gives counts, means and covariances of
-    both (docs/theory/auc.md). The weights are ``(Σ₊ + Σ₋ + ρI)⁻¹(m₊ - m₋)``; their length and the
-    intercept are those of normal scores of one variance, as good as that assumption, on which the
-    area under the curve does not depend.
+    The sums of ``v v'`` of both classes, with v a row and a constant behind it, are one Gaussian
+    release, which gives counts, means and covariances of both (docs/theory/auc.md). The weights are
+    ``(Σ₊ + Σ₋ + ρI)⁻¹(m₊ - m₋)``; their length and the intercept are those of normal scores of one
+    variance, as good as that assumption, on which the area under the curve does not depend.
 
     References
     ----------
@@ -183,24 +180,14 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
     True
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        *,
-        data_norm: float | None = None,
-        ridge: float = 0.5,
-        classes: Sequence[Any] | None = None,
-        random_state: Any = None,
-        rows_per_person: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.data_norm = data_norm
-        self.ridge = ridge
-        self.classes = classes
-        self.random_state = random_state
-        self.rows_per_person = rows_per_person
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    _: KW_ONLY
+    data_norm: float | None = None
+    ridge: float = 0.5
+    classes: Sequence[Any] | None = None
+    random_state: Any = None
+    rows_per_person: int | None = None
 
     @without_weights
     def fit(self, X: Any, y: ArrayLike) -> Self:

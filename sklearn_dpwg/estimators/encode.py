@@ -136,19 +136,11 @@ def check_found_classes(classes: NDArray[Any], n_records: int) -> None:
 
 def check_found_groups(labels: NDArray[np.object_], n_records: int) -> None:
     """Refuse groups that were not stated and can be none; labels and numbers are public."""
-    n_labels = len(labels)
-    advice = "pass what tells groups of records apart, or state group_labels=[...]"
-    if n_labels > _FEW and any(
-        isinstance(label, float | np.floating) and label % 1.0 != 0.0 for label in labels
-    ):
+    if len(labels) > max(_FEW, n_records / 2):
         raise InputError(
-            f"groups must be labels, got {n_labels:,} different numbers with fractions, as in a "
-            f"measured column: cut it into public ranges, or state group_labels=[...]."
-        )
-    if n_labels > max(_FEW, n_records / 2):
-        raise InputError(
-            f"groups must be labels that records share, got {n_labels:,} different ones in "
-            f"{n_records:,} records, as in a column of identifiers: {advice}."
+            f"groups must be labels that records share, got {len(labels):,} different ones in "
+            f"{n_records:,} records, as in a column of identifiers or of measured numbers: pass "
+            f"what tells groups of records apart, or state group_labels=[...]."
         )
 
 

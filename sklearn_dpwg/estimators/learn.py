@@ -12,9 +12,9 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -56,6 +56,7 @@ from sklearn_dpwg.exceptions import (
     warn,
 )
 from sklearn_dpwg.ledger.costs import costs_of_start
+from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
 from sklearn_dpwg.privacy.release import Draw
 from sklearn_dpwg.solvers import Plan, Solution, Solver
@@ -102,11 +103,6 @@ class Facts:
     cells: Cells | None = None  # where groups overlap
     fresh_calls: int = 0  # with as many records each, read once, which are planned for
 
-    @property
-    def n_calls(self) -> int:
-        """Number of calls that are planned for."""
-        return self.fresh_calls or 1
-
 
 # What yields risks or an oracle for a problem, for as long as a solver learns from them.
 Records = Callable[[Problem], AbstractContextManager[Any]]
@@ -114,19 +110,27 @@ Records = Callable[[Problem], AbstractContextManager[Any]]
 Run = Callable[..., Solution]
 
 
+@dataclass(eq=False, repr=False)
 class DPWorstGroupEstimator(PrivateEstimator):
     """Base of the private worst-group estimators: from records to fitted attributes."""
 
-    solver: str | Solver
-    loss: Any
-    radius: float | None
-    fit_intercept: bool
-    prior: Any
-    group_labels: Any
-    group_by: Any
-    overlap: str
-    verbose: int
-    neighbours: str
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    _: KW_ONLY
+    solver: str | Solver = "auto"
+    loss: str | Loss
+    radius: float | None = None
+    data_norm: float | None = None
+    fit_intercept: bool = True
+    prior: Any = "proportional"
+    group_labels: Sequence[Any] | None = None
+    group_by: Any = None
+    overlap: Literal["cells", "attributes", "both", "membership"] = "cells"
+    random_state: Any = None
+    verbose: int = 0
+    rows_per_person: int | None = None
+    neighbours: Literal["replace-one", "replace-one-within-group"] = "replace-one"
+
     # value of the constant column behind rows of norm 1
     _intercept_scaling: ClassVar[float]
     _is_classifier: ClassVar[bool]
@@ -352,7 +356,8 @@ class DPWorstGroupEstimator(PrivateEstimator):
             if stage is not None:
                 # nothing else follows from the true sizes
                 counted = release_sizes(stage.release, data.group_sizes, noise)
-                facts = replace(facts, sizes=[facts.n_calls * size for size in counted])
+                n_calls = facts.fresh_calls or 1
+                facts = replace(facts, sizes=[n_calls * size for size in counted])
                 plan = plan_within(budget, solver, self._problem(facts, solver), people, first)
                 if plan.counts != stage:
                     raise PlanExceededError(
@@ -388,9 +393,9 @@ class DPWorstGroupEstimator(PrivateEstimator):
         """Return the public facts of a problem."""
         hidden = None
         if self._hides_groups:
-            n_records: Any = facts.n_calls * facts.n_records
-            is_stated = self.group_labels is not None
-            hidden = HiddenGroups(n_records, n_calls=facts.n_calls, labels_are_stated=is_stated)
+            n_calls, is_stated = facts.fresh_calls or 1, self.group_labels is not None
+            n_records: Any = n_calls * facts.n_records
+            hidden = HiddenGroups(n_records, n_calls=n_calls, labels_are_stated=is_stated)
         loss = facts.targets.loss
         radius = solver.room * largest_reach(loss) if self.radius is None else float(self.radius)
         return Problem(

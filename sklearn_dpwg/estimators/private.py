@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.svm import LinearSVC
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray
@@ -40,6 +41,8 @@ from sklearn_dpwg.privacy import Budget, PrivacyGuarantee
 from sklearn_dpwg.privacy.release import check_delta
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+# scikit-learn's decorator has no types, and what it is put on would lose its own
+only_if: Callable[[Callable[[Any], bool]], Callable[[Method], Method]] = available_if
 
 # From here on e^epsilon is no floating-point number, and the statement says the same in words.
 NO_PROTECTION = 700.0

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.metaestimators import available_if
 
 from sklearn_dpwg._checks import without_weights
 from sklearn_dpwg.data.frames import in_memory
@@ -23,14 +22,12 @@ from sklearn_dpwg.estimators.encode import Targets, group_size, positive_whole
 from sklearn_dpwg.estimators.learn import DPWorstGroupEstimator, Facts
 from sklearn_dpwg.estimators.partitions import partitions_of
 from sklearn_dpwg.estimators.planning import check_solution, with_progress
-from sklearn_dpwg.estimators.private import unchanged_on_failure
+from sklearn_dpwg.estimators.private import only_if, unchanged_on_failure
 from sklearn_dpwg.exceptions import InputError, warn
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import SOLVERS, Plan, Solution
 from sklearn_dpwg.solvers.auto import make_solver
 from sklearn_dpwg.solvers.solver import FreshSolver, Game
-
-Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def _is_fresh(estimator: Any) -> bool:
@@ -55,11 +52,6 @@ def _has_oracle(estimator: Any) -> bool:
             "neighbours='replace-one-within-group'."
         )
     return True
-
-
-# scikit-learn's decorator has no types, and what it is put on would lose its own
-_if_fresh: Callable[[Method], Method] = available_if(_is_fresh)
-_if_oracle: Callable[[Method], Method] = available_if(_has_oracle)
 
 
 @dataclass(eq=False)
@@ -100,7 +92,7 @@ class StreamingEstimator(DPWorstGroupEstimator):
     _open: OpenGame
     _why_closed: str  # said where no game can go on
 
-    @_if_oracle
+    @only_if(_has_oracle)
     def fit_oracle(
         self,
         oracle: SampleOracle,
@@ -156,7 +148,7 @@ class StreamingEstimator(DPWorstGroupEstimator):
             self._learn(budget, solver, facts, lambda _: nullcontext(encoded))
         return self
 
-    @_if_fresh
+    @only_if(_is_fresh)
     @without_weights
     def partial_fit(
         self, X: Any, y: Any = None, groups: Any = None, classes: Sequence[Any] | None = None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray
@@ -21,13 +21,12 @@ from sklearn_dpwg.estimators.encode import (
     numeric_targets,
     refuse_classes,
 )
-from sklearn_dpwg.estimators.private import LinearClassifier, ScoredByBlock, by_block
+from sklearn_dpwg.estimators.private import LinearClassifier, ScoredByBlock, by_block, only_if
 from sklearn_dpwg.estimators.stream import StreamingEstimator
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.losses.registry import make_loss
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.solvers import Solver
 
 # Value of the constant column behind rows of norm 1. Smaller means less noise on all weights and a
 # slower intercept.
@@ -46,7 +45,7 @@ _SHARED = {
     delta : float, default=1e-6
         Privacy budget δ, between 0 and 1; should be far below one over the number of records.
 """,
-    "data_norm, fit_intercept, prior": """\
+    "data_norm to neighbours": """\
     data_norm : float, optional
         Public bound on the norm of a row of X: longer rows are shortened to it. Must not be
         read off the data. Left open it is 1, and a fit warns; where rows are scaled to that, say
@@ -57,8 +56,6 @@ _SHARED = {
         Public weights of the groups before any record is read: group proportions, equal weights,
         a mixture with a share of equal weights, or weights in the order of `group_labels_`.
         Proportional weights need the least noise.
-""",
-    "group_labels to neighbours": """\
     group_labels : sequence, optional
         All group labels. By default they are found in the groups, and the set of labels that occur,
         as they are written, is public. Setting them catches missing, misspelt and wrong groups, or
@@ -130,12 +127,8 @@ def _has_probabilities(estimator: DPWorstGroupClassifier) -> bool:
     return True
 
 
-# scikit-learn's decorator has no types, and what it is put on would lose its own
-Probabilities = Callable[[Any, Any], FloatArray]
-_if_probable: Callable[[Probabilities], Probabilities] = available_if(_has_probabilities)
-
-
 @documented(_SHARED)
+@dataclass(eq=False, repr=False, kw_only=True)
 class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, StreamingEstimator):
     """Linear classifier for the worst-off group, with differential privacy.
 
@@ -157,10 +150,9 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, StreamingEstimator
         Radius of the ball of weights, for rows of norm at most 1. Planned: 1,000, which binds
         nowhere that data can tell; 60 for what a paper scales its noise or steps by, and 10,000
         without privacy.
-    <data_norm, fit_intercept, prior>
+    <data_norm to neighbours>
     classes : sequence, optional
         All classes; found in y by default, and public either way. They may be more than y holds.
-    <group_labels to neighbours>
 
     Attributes
     ----------
@@ -202,50 +194,16 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, StreamingEstimator
     True
     """
 
+    loss: str | Loss = "log_loss"
+    classes: Sequence[Any] | None = None
+
     _intercept_scaling = INTERCEPT_SCALING
     _is_classifier = True
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        *,
-        solver: str | Solver = "auto",
-        loss: str | Loss = "log_loss",
-        radius: float | None = None,
-        data_norm: float | None = None,
-        fit_intercept: bool = True,
-        prior: Any = "proportional",
-        classes: Sequence[Any] | None = None,
-        group_labels: Sequence[Any] | None = None,
-        group_by: Any = None,
-        overlap: Literal["cells", "attributes", "both", "membership"] = "cells",
-        random_state: Any = None,
-        verbose: int = 0,
-        rows_per_person: int | None = None,
-        neighbours: Literal["replace-one", "replace-one-within-group"] = "replace-one",
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.solver = solver
-        self.loss = loss
-        self.radius = radius
-        self.data_norm = data_norm
-        self.fit_intercept = fit_intercept
-        self.prior = prior
-        self.classes = classes
-        self.group_labels = group_labels
-        self.group_by = group_by
-        self.overlap = overlap
-        self.random_state = random_state
-        self.verbose = verbose
-        self.rows_per_person = rows_per_person
-        self.neighbours = neighbours
 
     decision_function = by_block(LinearClassifier.decision_function)
     predict = by_block(LinearClassifier.predict)
 
-    @_if_probable
+    @only_if(_has_probabilities)
     @by_block
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of each class, with a loss that knows it."""
@@ -254,9 +212,7 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, StreamingEstimator
         with np.errstate(all="ignore"):  # scores that overflow are told by the probabilities alone
             return np.asarray(loss.probabilities(scores))
 
-    predict_log_proba = available_if(_has_probabilities)(
-        by_block(LinearClassifier.predict_log_proba)
-    )
+    predict_log_proba = only_if(_has_probabilities)(by_block(LinearClassifier.predict_log_proba))
 
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> ClassTargets:
         known = find_classes(y, classes if self.classes is None else self.classes)
@@ -271,6 +227,7 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, StreamingEstimator
 
 
 @documented(_SHARED)
+@dataclass(eq=False, repr=False, kw_only=True)
 class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, StreamingEstimator):
     """Linear regression for the worst-off group, with differential privacy.
 
@@ -290,17 +247,16 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, StreamingEstimator):
         ``Quantile(level=0.9)`` or ``Huber(threshold=0.1)`` of `sklearn_dpwg.losses`, whose
         parameters nest as ``loss__level``. MGR takes shorter steps with the last two names, which
         are not smooth, and gets less far: "huber" had the smaller absolute error too.
+    radius : float, optional
+        Radius of the ball of weights, for rows of norm at most 1 and mapped targets. Planned: 200,
+        which binds nowhere that data can tell; 12 for what a paper scales its noise or steps by,
+        and 2,000 without privacy.
+    <data_norm to neighbours>
     target_bounds : tuple of float, optional
         Public bounds on y, as ``(0, 150_000)`` of a yearly wage: targets outside are moved to the
         nearer bound. For training they are mapped to [-1, 1], and losses are those of the mapped
         targets. Must be said at a finite `epsilon`, and not read off the data. Left open without
         privacy, they are the range of y.
-    radius : float, optional
-        Radius of the ball of weights, for rows of norm at most 1 and mapped targets. Planned: 200,
-        which binds nowhere that data can tell; 12 for what a paper scales its noise or steps by,
-        and 2,000 without privacy.
-    <data_norm, fit_intercept, prior>
-    <group_labels to neighbours>
 
     Attributes
     ----------
@@ -332,45 +288,11 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, StreamingEstimator):
     True
     """
 
+    loss: str | Loss = "squared_error"
+    target_bounds: tuple[float, float] | None = None
+
     _intercept_scaling = INTERCEPT_SCALING_OF_NUMBERS
     _is_classifier = False
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        *,
-        solver: str | Solver = "auto",
-        loss: str | Loss = "squared_error",
-        target_bounds: tuple[float, float] | None = None,
-        radius: float | None = None,
-        data_norm: float | None = None,
-        fit_intercept: bool = True,
-        prior: Any = "proportional",
-        group_labels: Sequence[Any] | None = None,
-        group_by: Any = None,
-        overlap: Literal["cells", "attributes", "both", "membership"] = "cells",
-        random_state: Any = None,
-        verbose: int = 0,
-        rows_per_person: int | None = None,
-        neighbours: Literal["replace-one", "replace-one-within-group"] = "replace-one",
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.solver = solver
-        self.loss = loss
-        self.target_bounds = target_bounds
-        self.radius = radius
-        self.data_norm = data_norm
-        self.fit_intercept = fit_intercept
-        self.prior = prior
-        self.group_labels = group_labels
-        self.group_by = group_by
-        self.overlap = overlap
-        self.random_state = random_state
-        self.verbose = verbose
-        self.rows_per_person = rows_per_person
-        self.neighbours = neighbours
 
     @by_block
     def predict(self, X: Any) -> FloatArray:
@@ -390,16 +312,16 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, StreamingEstimator):
         return self._linear(X, self.coef_[None, :])[:, 0] + self.intercept_
 
     def _check_parameters(self) -> Budget:
-        if self.target_bounds is None:
-            budget = super()._check_parameters()
-            if budget.epsilon != math.inf:
-                raise InputError(
-                    "target_bounds must be said at a finite epsilon, as (low, high), a public "
-                    "range of y such as target_bounds=(0, 150_000) for yearly wages, got None."
-                )
+        budget = super()._check_parameters()
+        if self.target_bounds is None and budget.epsilon == math.inf:
             return budget
+        if self.target_bounds is None:
+            raise InputError(
+                "target_bounds must be said at a finite epsilon, as (low, high), a public "
+                "range of y such as target_bounds=(0, 150_000) for yearly wages, got None."
+            )
         try:
-            low, high = (float(bound) for bound in self.target_bounds)
+            low, high = map(float, self.target_bounds)
         except (TypeError, ValueError):
             low = high = math.nan
         if not (-math.inf < low < high < math.inf and high / 2.0 - low / 2.0 > 0.0):
@@ -407,12 +329,12 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, StreamingEstimator):
                 f"target_bounds must be two finite numbers, the lower one first, got "
                 f"{self.target_bounds!r}."
             )
-        return super()._check_parameters()
+        return budget
 
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> BoundedTargets:
         refuse_classes(classes)
         bounds = _range(y) if self.target_bounds is None else self.target_bounds
-        low, high = (float(bound) for bound in bounds)
+        low, high = map(float, bounds)
         return BoundedTargets(low, high, make_loss(self.loss, kind="regressor"))
 
     def __sklearn_tags__(self) -> Any:

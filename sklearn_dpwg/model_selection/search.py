@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
 from operator import itemgetter
 from types import SimpleNamespace
@@ -252,6 +252,7 @@ def _of_best(name: str, returned: str, shape: str) -> Any:
     return available_if(lambda search: hasattr(search._model, name))(method)
 
 
+@dataclass(eq=False, repr=False)
 class DPSearchCV(FitThenRelease):
     """Search for hyper-parameters so that the winner *and its choosing* are private together.
 
@@ -332,28 +333,16 @@ class DPSearchCV(FitThenRelease):
 
     _fitted_name = "best_estimator_"
 
-    def __init__(
-        self,
-        estimator: Any,
-        param_distributions: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        n_iter: float = 5,
-        scoring: Scoring | None = None,
-        test_size: float = 0.2,
-        group_by: GroupBy | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.param_distributions = param_distributions
-        self.epsilon = epsilon
-        self.delta = delta
-        self.n_iter = n_iter
-        self.scoring = scoring
-        self.test_size = test_size
-        self.group_by = group_by
-        self.random_state = random_state
+    estimator: Any
+    param_distributions: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    _: KW_ONLY
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    n_iter: float = 5
+    scoring: Scoring | None = None
+    test_size: float = 0.2
+    group_by: GroupBy | None = None
+    random_state: Any = None
 
     def plan(self) -> SearchPlan:
         """Preview how the budget is divided, which follows from the parameters alone.

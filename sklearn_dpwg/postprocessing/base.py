@@ -10,7 +10,7 @@ import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Self
 from uuid import uuid4
@@ -281,6 +281,7 @@ def _is_of(audit: AuditResult, inside: Holdings) -> bool:
     return None not in known and len({one.events for one in known if one is not None}) == 1
 
 
+@dataclass(eq=False, repr=False)
 class ScorePostprocessor(ClassifierMixin, FitThenRelease):
     """Base of what is made of a model and one noisy histogram of its scores; not for direct use."""
 
@@ -288,32 +289,18 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
 
     _fitted_name = "estimator_"
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        per_group: bool = True,
-        group_labels: Sequence[Any] | None = None,
-        group_by: Any = None,
-        n_bins: int = N_BINS,
-        score_edges: Sequence[float] | None = None,
-        histogram_share: float = 0.2,
-        held_out: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.epsilon = epsilon
-        self.delta = delta
-        self.per_group = per_group
-        self.group_labels = group_labels
-        self.group_by = group_by
-        self.n_bins = n_bins
-        self.score_edges = score_edges
-        self.histogram_share = histogram_share
-        self.held_out = held_out
-        self.random_state = random_state
+    estimator: Any
+    _: KW_ONLY
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    per_group: bool = True
+    group_labels: Sequence[Any] | None = None
+    group_by: Any = None
+    n_bins: int = N_BINS
+    score_edges: Sequence[float] | None = None
+    histogram_share: float = 0.2
+    held_out: bool = False
+    random_state: Any = None
 
     @abstractmethod
     def _learn(self, noisy: NDArray[np.int64], edges: FloatArray, noise_std: float) -> None:
@@ -371,10 +358,8 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         is_stated = final is not None or self.group_labels is not None
         guarantee = histogram_guarantee(release, self.delta, rows, labels_stated=is_stated)
         if model is not None:
-            n_groups, guarantee = (
-                model.problem.n_groups,
-                self._with_model(model.guarantee, guarantee),
-            )
+            n_groups = model.problem.n_groups
+            guarantee = self._with_model(model.guarantee, guarantee)
         n_bins = len(checked_edges(self.score_edges, self.n_bins)) - 1
         return PostprocessingPlan(model, release, budget, n_groups, n_bins, guarantee)
 

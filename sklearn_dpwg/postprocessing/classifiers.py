@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_dpwg._checks import FloatArray, open_unit, positive_finite, real_number
 from sklearn_dpwg._repr import documented
 from sklearn_dpwg.exceptions import InputError
-from sklearn_dpwg.postprocessing.base import N_BINS, ScorePostprocessor
+from sklearn_dpwg.postprocessing.base import ScorePostprocessor
 from sklearn_dpwg.preprocessing.shapes import parts_of
 
 # How far noise is trusted less than its size says: what is drawn to the usual is weighed as if by
@@ -162,6 +163,7 @@ class DPCalibratedClassifier(ScorePostprocessor):
 
 
 @documented(SHARED)
+@dataclass(eq=False, repr=False, kw_only=True)
 class DPThresholdClassifier(ScorePostprocessor):
     """Choose the threshold of each group, or one for all, by one private histogram of scores.
 
@@ -171,13 +173,14 @@ class DPThresholdClassifier(ScorePostprocessor):
     Parameters
     ----------
     <estimator, epsilon, delta>
+    per_group : bool, default=True
+        Whether each group has a threshold of its own, or all share one. In some uses the law
+        forbids different ones.
+    <group_labels to random_state>
     constraint : {"worst_error", "selection_rate", "true_positive_rate"}, default="worst_error"
         What the thresholds are chosen for: the least error rate of the worst-off group; or the
         fewest errors of all records with equal shares of chosen records, or of chosen positives,
         in all groups. Chosen is who is predicted to be of the second class.
-    per_group : bool, default=True
-        Whether each group has a threshold of its own, or all share one. In some uses the law
-        forbids different ones.
     max_gap : float, default=0.0
         By how much the rates may differ, as far as the histogram tells; it must be positive where
         all share one threshold, which makes rates equal by choosing everybody or nobody only.
@@ -189,7 +192,6 @@ class DPThresholdClassifier(ScorePostprocessor):
         Share of records to choose, such as what there is room for, in place of the one with the
         fewest errors: of each group with ``constraint="selection_rate"``, of all records with
         ``per_group=False``; with "true_positive_rate" the share of positives.
-    <group_labels to random_state>
 
     Attributes
     ----------
@@ -225,42 +227,10 @@ class DPThresholdClassifier(ScorePostprocessor):
     True
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        constraint: str = "worst_error",
-        per_group: bool = True,
-        max_gap: float = 0.0,
-        miss_cost: Literal["balanced"] | float = "balanced",
-        share: float | None = None,
-        group_labels: Sequence[Any] | None = None,
-        group_by: Any = None,
-        n_bins: int = N_BINS,
-        score_edges: Sequence[float] | None = None,
-        histogram_share: float = 0.2,
-        held_out: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            estimator,
-            epsilon=epsilon,
-            delta=delta,
-            per_group=per_group,
-            group_labels=group_labels,
-            group_by=group_by,
-            n_bins=n_bins,
-            score_edges=score_edges,
-            histogram_share=histogram_share,
-            held_out=held_out,
-            random_state=random_state,
-        )
-        self.constraint = constraint
-        self.max_gap = max_gap
-        self.miss_cost = miss_cost
-        self.share = share
+    constraint: str = "worst_error"
+    max_gap: float = 0.0
+    miss_cost: Literal["balanced"] | float = "balanced"
+    share: float | None = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -414,14 +384,6 @@ def from_edge_on(counts: FloatArray) -> FloatArray:
     return np.concatenate([falling, np.zeros((*counts.shape[:-1], 1))], axis=-1)
 
 
-def log_falling(cells: FloatArray) -> FloatArray:
-    """Return the logarithms of counts from each edge on, between which they are taken to be linear.
-
-    Where few records are left, scores are denser at the lower end of a bin.
-    """
-    return np.asarray(np.log(np.maximum(from_edge_on(cells), 0.5)))
-
-
 # --- calibration and thresholds -------------------------------------------------------------------
 
 
@@ -505,13 +467,13 @@ def thresholds_of_share(
 
     Those of groups follow from likely counts, which never are below 0, so that a sparse bin has too
     many on average and too few are chosen. For all together the noise is low enough to take sums of
-    noisy counts instead, which are right in the mean, made to fall from edge to edge.
+    noisy counts instead, which are right in the mean, made to fall from edge to edge. Logarithms
+    are taken to be linear within a bin: scores are denser at its lower end where few are left.
     """
-    if per_group:
-        falling = log_falling(likely)
-    else:
-        sums = from_edge_on(noisy.sum(axis=0))
-        falling = np.log(np.maximum(isotonic_regression(sums, increasing=False), 0.5))[None]
+    above = from_edge_on(likely if per_group else noisy.sum(axis=0, keepdims=True))
+    if not per_group:
+        above = isotonic_regression(above[0], increasing=False)[None]
+    falling = np.log(np.maximum(above, 0.5))
     thresholds = [
         np.interp(of_group[0] + np.log(share), of_group[::-1], edges[::-1]) for of_group in falling
     ]

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.losses import SmoothedHinge
 from sklearn_dpwg.solvers import MGR, PhasedERM
 from tests.helpers.partitioned import Partitioned
 
@@ -70,16 +69,9 @@ def test_every_solver_learns_what_it_learns_in_memory(task, name):
 @pytest.mark.parametrize(
     "parameters",
     [
-        {"prior": "uniform"},
-        {"prior": [0.2, 0.3, 0.5]},
         {"group_labels": ["c", "a", "b"]},
         {"group_labels": ["other", "a"]},
-        {"rows_per_person": 2},
-        {"fit_intercept": False},
-        {"data_norm": 0.3},
         {"classes": ["maybe", "no", "yes"]},
-        {"loss": "smoothed_hinge"},
-        {"loss": SmoothedHinge(width=0.1)},
     ],
     ids=str,
 )

@@ -30,10 +30,7 @@ from sklearn_dpwg.solvers import MGR
 from tests.helpers.partitioned import Partitioned
 from tests.helpers.relations import WITHIN_GROUP
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::sklearn_dpwg.exceptions.UngroupedWarning",
-    "ignore::sklearn_dpwg.exceptions.UngroupedWarning",
-)
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UngroupedWarning")
 
 
 def spoiled(values, value):

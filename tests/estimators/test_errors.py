@@ -95,13 +95,6 @@ def test_parameters(make_task, draws, kind, parameters, message):
     assert_refused(make_task(kind), draws, message, **parameters)
 
 
-@pytest.mark.parametrize(("parameters", "message"), [*BOTH[:20:3], CLASSIFIER[0]])
-def test_a_plan_refuses_the_same_parameters(binary, parameters, message):
-    with pytest.raises((ValueError, TypeError), match=r"\.$") as caught:
-        binary.make(**parameters).plan(group_sizes=[30, 20, 10], n_features=3)
-    assert str(caught.value).startswith(message)
-
-
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

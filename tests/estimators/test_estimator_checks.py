@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import tomllib
+from inspect import signature
+from pathlib import Path
 
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -36,3 +39,11 @@ CHECKS = parametrize_with_checks(
 @pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UngroupedWarning")
 def test_scikit_learn_check(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("kind", [DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor])
+def test_an_estimator_has_no_more_parameters_than_its_limit(kind):
+    """`.ci/limits.py` reads an ``__init__`` that is written out, which a dataclass has not."""
+    limits = Path(__file__).parents[2] / ".ci" / "limits.toml"
+    limit = tomllib.loads(limits.read_text())[f"parameters of {kind.__name__}"]
+    assert len(signature(kind).parameters) <= limit

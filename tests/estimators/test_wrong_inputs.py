@@ -58,7 +58,7 @@ CLASSES = [
 ]
 LABELS = [
     (csr_array(Y[:, None]), "groups must be one label a record, or a table with a row "),
-    (X[:, 0], "groups must be labels, got 200 different numbers with fractions, as in a measured"),
+    (X[:, 0], "groups must be labels that records share, got 200 different ones in 200 rec"),
     (np.arange(N), "groups must be labels that records share, got 200 different ones in 200 rec"),
 ]
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import logit
 
 from sklearn_dpwg.postprocessing.base import checked_edges, count_scores
-from sklearn_dpwg.postprocessing.classifiers import likely_counts, on_simplex
+from sklearn_dpwg.postprocessing.classifiers import likely_counts
 
 
 def test_every_record_is_in_one_cell():
@@ -33,18 +33,6 @@ def test_bins_are_even_in_log_odds():
 def test_wrong_edges_are_refused(edges):
     with pytest.raises(ValueError, match=r"score_edges must hold rising numbers between 0 and 1"):
         checked_edges(edges, 10)
-
-
-def test_nearest_counts_of_the_same_sum():
-    rng = np.random.default_rng(1)
-    for row in rng.normal(2.0, 6.0, size=(20, 5)):
-        (nearest,), total = on_simplex(row[None]), max(row.sum(), 0.0)
-        assert nearest.min() >= 0.0
-        assert nearest.sum() == pytest.approx(total, abs=1e-9)
-        # the nearest have one and the same distance, and what is cut off was below it
-        level = (row - nearest)[nearest > 0.0]
-        assert np.ptp(level) < 1e-9 if total else not len(level)
-        assert not total or (row[nearest == 0.0] <= level[0] + 1e-9).all()
 
 
 def test_without_noise_counts_stay_as_they_are():
