@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.privacy import Release
-from sklearn_dpwg.solvers import Solver
 
 
 class Asked(NamedTuple):
@@ -257,13 +256,3 @@ def wrap(patch: pytest.MonkeyPatch, owner: Any, name: str, faulty: Callable[...,
         return faulty(real, *args, **named)
 
     patch.setattr(owner, name, wrapped)
-
-
-def faulty(of: type[Solver], fault: Callable[..., Any]) -> type[Any]:
-    """Return a solver whose run is ``fault(honest run, plan, data, noise, start)``."""
-
-    class Faulty(of):  # type: ignore[valid-type,misc]
-        def _run(self, plan, data, noise, start):
-            return fault(super()._run, plan, data, noise, start)
-
-    return Faulty
