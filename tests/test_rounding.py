@@ -110,7 +110,7 @@ RECORDS = [
 def test_a_record_errs_by_no_more_than_is_stated(loss, n_features, radius):
     """Lemma 1, next to kinks and edges too, for classes in their thousands."""
     rng = np.random.default_rng(0)
-    n_tried = 4 if loss.n_outputs > 100 else 60
+    n_tried = 4 if loss.n_outputs > 100 else 24
     for tried in range(n_tried):
         scaling = 0.5 * (tried % 2)
         problem = Problem(loss, (1,), n_features, radius, (1.0,), scaling)
@@ -140,7 +140,6 @@ def test_a_record_errs_by_no_more_than_is_stated(loss, n_features, radius):
     sizes=st.lists(st.sampled_from([1, 7, 10**6, 10**10, 2**52]), min_size=1, max_size=8),
     n_features=st.sampled_from([1, 50, 10**4, 10**6]),
 )
-@settings(max_examples=200)
 def test_weighted_means_pay_for_the_rounding_of_every_record(sizes, n_features):
     """Lemma 3: beside a group of 2⁵² records the sum of a single one is rounded by far more."""
     p = len(sizes)
@@ -188,7 +187,7 @@ def certificate(weights, gradient, mu, radius):
     log_side=st.floats(-17, 0),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=400)
+@settings(max_examples=100)
 def test_a_certificate_is_off_by_no_more_than_is_paid(
     d, log_mu, log_slope, log_radius, depth, log_side, seed
 ):
@@ -242,7 +241,7 @@ def test_tolerances_for_billions_of_records_are_reached(loss, kind, radius):
 
 
 @pytest.mark.parametrize("mu_groups", [math.inf, 0.05])
-@pytest.mark.parametrize("size", [50, 10**5, 10**9, 10**12])
+@pytest.mark.parametrize("size", [50, 10**9])
 def test_planned_noise_is_that_of_a_run(mu_groups, size):
     problem = Problem(BinaryLogLoss(), (size, 2 * size), 20, 3.0, (0.6, 0.4), 0.5)
     facts = {"prior": problem.prior, "mu_groups": mu_groups}
@@ -303,7 +302,7 @@ def test_a_phase_pays_for_its_gap_and_for_rounding(log_exact, log_mu, size):
     spread=st.sampled_from([0, 30, 52]),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=25)
+@settings(max_examples=10)
 def test_the_sum_of_a_round_errs_by_no_more_than_is_paid(n, n_outputs, scaling, spread, seed):
     rng = np.random.default_rng(seed)
     loss = AbsoluteError() if n_outputs == 1 else MultinomialLogLoss(n_outputs)

@@ -20,7 +20,6 @@ from sklearn_dpwg.solvers import (
 )
 from sklearn_dpwg.solvers.auto import CLEAR_MOMENTS
 from sklearn_dpwg.solvers.descent import from_pass
-from sklearn_dpwg.solvers.rounds import sensitivities
 from sklearn_dpwg.solvers.solver import effective_sample_size
 from sklearn_dpwg.solvers.steps import influence
 from tests.helpers.convex_programs import risk_expressions
@@ -33,7 +32,6 @@ SIZES = (40, 30, 25, 8, 60, 12)
 CELLS = Cells(SIZES, ((0, 1, 2), (3, 4), (0, 3), (1, 4), (2,)))
 # Three attributes of two values each: the cells of every value.
 BITS = [(np.arange(8) >> bit) % 2 == value for bit in range(3) for value in range(2)]
-SINGLE = tuple((cell,) for cell in range(5))
 NONE = NoiseSource(None, ())
 
 
@@ -162,21 +160,3 @@ def test_auto_wants_moments_to_be_clear_for_every_group_of_a_record(ratio, solve
     size = round(1000 * ratio * clear / effective_sample_size(problem, budget))
     problem = problem_of(SquaredError(1.0), replace(cells, sizes=(size,) * 4))
     assert Auto().plan(problem, budget).solver == solver
-
-
-def test_a_phase_pays_for_every_group_of_a_record_whose_weights_move():
-    problem = problem_of(BinaryLogLoss())
-    prior, strengths = np.array(problem.prior), [0.01, 1.0]
-    fixed = sensitivities(problem, prior, mu_weights=strengths, mu_groups=math.inf)
-    nearly = sensitivities(problem, prior, mu_weights=strengths, mu_groups=1e9)
-    np.testing.assert_allclose(nearly, fixed, rtol=1e-3)
-    plain = replace(problem, cells=None)
-    moving = [
-        sensitivities(each, prior, mu_weights=strengths, mu_groups=0.3)
-        for each in (plain, replace(problem, cells=Cells(CELLS.group_sizes, SINGLE)), problem)
-    ]
-    # of disjoint groups the closed form of the same bound
-    np.testing.assert_allclose(moving[0], moving[1], rtol=0.03)
-    assert (moving[1] >= moving[0]).all()
-    assert (moving[2] > moving[0]).all()
-    assert (moving[2] <= 2.0 * moving[1]).all()

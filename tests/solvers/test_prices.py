@@ -7,7 +7,6 @@ import pytest
 
 from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.privacy import Budget, Release
-from sklearn_dpwg.privacy.gaussian import gdp_mu
 from sklearn_dpwg.solvers import (
     GDA,
     OCO,
@@ -58,23 +57,6 @@ def test_both_players_of_the_paper_are_paid_for():
 
 
 # --- games -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
-def test_each_player_has_the_whole_budget(epsilon):
-    """Disjoint records: the two guarantees do not add up, and neither is wasted."""
-    budget = Budget(epsilon, 1e-6)
-    plan = OCO().plan(make_problem((300, 500)), budget)
-    sums, losses = plan.releases
-    assert math.isclose(1.0 / sums.noise_multiplier, gdp_mu(epsilon, 1e-6), rel_tol=1e-5)
-    # one Laplace draw has delta(eps) = 1 - exp((eps - 1/multiplier)/2)
-    pure = epsilon - 2.0 * math.log1p(-1e-6)
-    assert math.isclose(1.0 / losses.noise_multiplier, pure, rel_tol=1e-5)
-    assert (sums.part, losses.part) == (0, 1)
-    assert losses.max_count == plan.n_steps
-    assert losses.draws_per_record == 1
-    assert epsilon * (1 - 1e-4) < plan.guarantee.epsilon <= epsilon
-    assert len(plan.guarantee.events) == 2
 
 
 def test_a_group_that_was_not_read_has_a_loss_of_zero_without_noise():

@@ -97,7 +97,6 @@ RUNS = {
     "auto": Auto(),
 }
 EACH_RUN = pytest.mark.parametrize("name", RUNS)
-SIZES = pytest.mark.parametrize("sizes", [(40,), (30, 60, 20)])
 
 
 def problem_of(name, sizes, **facts):
@@ -115,8 +114,7 @@ def planned(name, sizes=(30, 60), **facts):
     return RUNS[name], RUNS[name].plan(problem_of(name, sizes, **facts), budget_of(name))
 
 
-@pytest.mark.parametrize("seed", [None, 3])
-@SIZES
+@pytest.mark.parametrize(("sizes", "seed"), [((40,), None), ((30, 60, 20), 3)])
 @EACH_RUN
 def test_a_run_releases_what_was_planned_whatever_the_records(name, sizes, seed):
     solver, plan = planned(name, sizes)
@@ -240,7 +238,7 @@ def test_plans_of_fits_are_those_of_the_public_facts():
     assert plans[0] == plans[1] == plans[2]
 
 
-@SIZES
+@pytest.mark.parametrize("sizes", [(40,), (30, 60, 20)])
 @EACH_RUN
 def test_releases_add_up_to_the_budget(name, sizes):
     _, plan = planned(name, sizes)

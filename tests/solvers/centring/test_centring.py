@@ -114,7 +114,7 @@ def test_no_limited_loss_curves_more_than_is_stated(loss: Loss):
     rng = np.random.default_rng(0)
     stated = replace(centred_problem(problem_of(loss=loss), GradientClip(0.9)), stretch=3.0)
     steepest = 0.0
-    for _ in range(300):
+    for _ in range(120):
         row = rng.normal(size=(1, 4))
         data = make_data(make_problem((1,), loss=loss, n_features=4), 9.0 * row, np.ones(1))
         centring = Centring(-row[0] / np.linalg.norm(row), stated.lipschitz, np.full(4, 3.0))

@@ -7,42 +7,12 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.privacy import Budget, Release, calibrate
-from sklearn_dpwg.privacy.accounting.calibration import predict_multiplier
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.batches import GRADIENT_SPREAD, make_batches
 from sklearn_dpwg.solvers.mgr import HedgeRule
-from tests.helpers.group_data import make_data, make_problem, make_risks
-from tests.helpers.neighbours import random_data
+from tests.helpers.group_data import make_problem, make_risks
 from tests.helpers.reference import estimates
-from tests.helpers.replay import recorded
-from tests.helpers.selections import Listed, chosen
-from tests.helpers.sources import seeded
-
-BUDGET = Budget(1.0, 1e-6)
-
-
-# --- accounting --------------------------------------------------------------------------------
-
-
-# --- the run -----------------------------------------------------------------------------------
-
-
-def test_empty_batches_release_noise_around_nothing():
-    problem = make_problem((3, 2))
-    solver = MGR(n_steps=40, sampling_rate=0.02)
-    plan = solver.plan(problem, Budget(1.0, 1e-3))
-    source = recorded(seeded(0, plan.releases))
-    solver.run(plan, make_data(problem, *random_data(problem, 0)), source)
-    n_empty = 0
-    for asked, (_, sample) in zip(source.asked, source.batches, strict=True):
-        if not any(map(len, chosen(sample, (3, 2)))):
-            n_empty += 1
-            np.testing.assert_array_equal(asked.value[:-2], 0.0)
-            np.testing.assert_array_equal(asked.value[-2:], 0.0)  # of the centre
-        assert (asked.answer != asked.value).all()
-    assert 20 < n_empty < 40
-
+from tests.helpers.selections import Listed
 
 # --- estimates from batches --------------------------------------------------------------------
 
@@ -90,13 +60,3 @@ def test_batches_state_what_the_theory_says():
     np.testing.assert_allclose(noise.gradient, (problem.n_weights * stds**2 + coins) / 60)
     risks = batches.risk_stds**2 + b**2 / 4 * 0.7 / expected
     np.testing.assert_allclose(noise.risk, risks / 60)
-
-
-@pytest.mark.parametrize("rate", [0.01, 0.2])
-def test_the_predicted_multiplier_is_close(rate):
-    release = Release("g", "gaussian", 1.0, 2000, sampling_rate=rate)
-    calibrated = calibrate([release], BUDGET)[0].noise_multiplier
-    assert predict_multiplier(2000, rate, BUDGET) == pytest.approx(calibrated, rel=0.02)
-
-
-# --- all records -------------------------------------------------------------------------------

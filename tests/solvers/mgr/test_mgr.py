@@ -58,7 +58,7 @@ def test_a_sampled_run_is_the_stated_algorithm():
 
 def test_groups_are_drawn_from_their_weights():
     problem = make_problem((4, 9, 30))
-    solver = MGR(schedule="paper", max_passes=4000)
+    solver = MGR(schedule="paper", max_passes=1500)
     plan = solver.plan(problem, Budget(60.0, 1e-6))
     n_steps = plan.n_steps
     still = dataclasses.replace(plan.schedule, prior=(0.5, 0.3, 0.2), group_rate=0.0)
@@ -74,8 +74,9 @@ def test_groups_are_drawn_from_their_weights():
 # --- shapes and extremes -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("solver", [MGR(n_steps=25), MGR(schedule="paper")])
-@pytest.mark.parametrize("scale", [1e3, 1e6, 1e100])
+@pytest.mark.parametrize(
+    ("scale", "solver"), [(1e6, MGR(n_steps=25)), (1e100, MGR(schedule="paper"))]
+)
 def test_wild_answers_leave_no_nan(scale, solver):
     problem = make_problem((1, 2, 30))
     plan = solver.plan(problem, BUDGET)
@@ -87,7 +88,7 @@ def test_wild_answers_leave_no_nan(scale, solver):
     assert all(np.all(asked.sensitivity > 0.0) for asked in source.asked)
 
 
-@pytest.mark.parametrize("least", [1e-12, 1e-300, 0.0])
+@pytest.mark.parametrize("least", [1e-300, 0.0])
 def test_tiny_group_weights_recover(least):
     """In log space a weight of 1e-300 grows back; it is not stuck and not NaN."""
     problem = make_problem((5, 5))
