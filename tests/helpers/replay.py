@@ -60,7 +60,6 @@ class Recorder:
         self.sample_with = sample_with
         self.rng = np.random.default_rng(rng)
         self.asked: list[Any] = []
-        self.batches: list[Any] = []
         self.payers: list[int | None] = []
 
     def poisson_sample(self, release, *, by_place=False):
@@ -68,7 +67,6 @@ class Recorder:
         assert self.sample_with is not None
         joined = self.sample_with(release)
         assert joined.by_place == by_place
-        self.batches.append((release, joined))
         return joined
 
     def shared_gaussian(self, value, *, units, sensitivities, releases):

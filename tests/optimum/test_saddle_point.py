@@ -37,38 +37,6 @@ def primal(risks, weights, *, prior, mu_weights, mu_groups, center, **_):
     return smooth_maximum + 0.5 * mu_weights * np.sum((weights - center) ** 2)
 
 
-# ---- the objective
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("mu_groups", [0.05, 2.0])
-def test_objective_gradient_and_hessian(loss, mu_groups):
-    risks = make_risks(loss, (12, 5, 1))
-    rng = np.random.default_rng(0)
-    center = rng.normal(size=risks.n_weights)
-    facts = {
-        "radius": 3.0, "prior": np.array([0.2, 0.5, 0.3]), "mu_weights": 0.3,
-        "mu_groups": mu_groups, "center": center,
-    }  # fmt: skip
-    objective = RegularisedObjective(risks, **facts)
-    weights = project_to_ball(rng.normal(size=risks.n_weights), 3.0)
-    at = objective.evaluate(weights)
-    assert at.value == pytest.approx(primal(risks, weights, **facts), rel=1e-12)
-    closed = facts["prior"] * np.exp(naive(risks, weights)[0] / mu_groups)
-    np.testing.assert_allclose(at.group_weights, closed / closed.sum(), rtol=1e-10)
-    steps = 1e-5 * np.eye(risks.n_weights)
-    slope = [
-        (objective.evaluate(weights + s).value - objective.evaluate(weights - s).value) / 2e-5
-        for s in steps
-    ]
-    np.testing.assert_allclose(at.gradient, slope, atol=1e-7)
-    bend = [
-        (objective.evaluate(weights + s).gradient - objective.evaluate(weights - s).gradient) / 2e-5
-        for s in steps
-    ]
-    np.testing.assert_allclose(objective.hessian(at), bend, atol=1e-5)
-
-
 # ---- the certificate
 
 

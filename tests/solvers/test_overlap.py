@@ -14,13 +14,10 @@ from sklearn_dpwg.solvers import (
     AGS,
     GDA,
     MGR,
-    Auto,
     Exact,
     PhasedERM,
 )
-from sklearn_dpwg.solvers.auto import CLEAR_MOMENTS
 from sklearn_dpwg.solvers.descent import from_pass
-from sklearn_dpwg.solvers.solver import effective_sample_size
 from sklearn_dpwg.solvers.steps import influence
 from tests.helpers.convex_programs import risk_expressions
 from tests.helpers.group_data import make_problem, make_risks, naive
@@ -150,13 +147,3 @@ def test_groups_that_happen_to_be_disjoint_are_the_same_fit():
 def test_what_is_not_proved_of_a_solver_is_refused(solver, message):
     with pytest.raises(ValueError, match=message):
         solver.plan(problem_of(BinaryLogLoss()), Budget(1.0, 1e-6))
-
-
-@pytest.mark.parametrize(("ratio", "solver"), [(1.2, "mgr"), (1.6, "moments")])
-def test_auto_wants_moments_to_be_clear_for_every_group_of_a_record(ratio, solver):
-    budget, cells = Budget(4.0, 1e-6), Cells((1000,) * 4, ((0, 1), (2, 3), (0, 2), (1, 3)))
-    problem = problem_of(SquaredError(1.0), cells)
-    clear = CLEAR_MOMENTS * problem.n_columns**1.5
-    size = round(1000 * ratio * clear / effective_sample_size(problem, budget))
-    problem = problem_of(SquaredError(1.0), replace(cells, sizes=(size,) * 4))
-    assert Auto().plan(problem, budget).solver == solver

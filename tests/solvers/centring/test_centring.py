@@ -14,7 +14,6 @@ from sklearn_dpwg.solvers.centring import (
     CENTRE,
     CENTRE_SHARE,
     CONSTANT,
-    SHORTEST,
     SPREAD,
     SPREAD_SHARE,
     Centring,
@@ -95,17 +94,6 @@ def test_the_centre_is_the_mean_and_rows_are_scaled_by_their_spread():
     square = np.mean(np.sum((found.whitening * (rows - found.center)) ** 2, axis=1))
     assert square == pytest.approx(1.0, rel=1e-4)
     assert found.clip == pytest.approx(0.9 * math.hypot(1.0, CONSTANT))
-
-
-def test_noise_without_rows_is_no_centre():
-    problem = problem_of()
-    data = make_data(problem, np.zeros((490, 4)), np.ones(490))
-    plan = MGR().plan(problem, BUDGET)
-    found = release_centre(plan, plan.schedule.centring, data, silent())
-    assert not found.center.any()
-    # nor is noise a spread of rows
-    loud = 2.0 * plan.releases[1].noise_multiplier / 490
-    assert found.whitening.max() == pytest.approx(max(loud, SHORTEST**2) ** -0.5, rel=1e-3)
 
 
 @pytest.mark.parametrize("loss", [BinaryLogLoss(), BinaryLogLoss(0.85), SquaredError()], ids=repr)

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.losses import (
-    AbsoluteError,
     BinaryLogLoss,
     Hinge,
     MultinomialLogLoss,
-    Quantile,
     SquaredError,
 )
 from sklearn_dpwg.optimum import worst_group_optimum
@@ -24,7 +22,6 @@ from tests.helpers.neighbours import random_data
 from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)
-KINKED = (Hinge(), AbsoluteError(), Quantile(0.8))
 
 
 # --- the bound ---------------------------------------------------------------------------------
@@ -67,22 +64,6 @@ def test_bound_is_the_one_written_down(sizes, share, mu):
     np.testing.assert_allclose(rule.bound(noise), wanted, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("prior", "mu"), [((0.1, 0.9), 0.01), ((0.999, 0.001), 1.0)])
-def test_best_sharpness_is_best(prior, mu):
-    problem = make_problem((40, 500), prior=prior)
-    rule = HedgeRule(problem, MGR(), 50)
-    noise = rule.noise_of_passes(mu, 0.2)
-
-    def average(theta):
-        """Return the regret of a group player who starts at the prior, any group the worst off."""
-        entropy = -float(np.array(prior) @ np.log(prior))
-        cost = risk_spread(problem) ** 2 / 50 + noise.risk.mean() / 2.0
-        return entropy / theta + theta * cost
-
-    best = hedge(problem, 50, noise.risk)[0]
-    assert average(best) < min(average(0.95 * best), average(1.05 * best))
-
-
 @pytest.mark.parametrize("sizes", [(400, 500), (30, 2000, 100), (5, 5, 5, 5000)])
 def test_risk_share_is_nearly_the_best_of_a_grid(sizes):
     problem = make_problem(sizes)
@@ -119,21 +100,6 @@ def test_more_records_or_a_larger_budget_never_predict_worse(solver, loss, shape
     slack = 1 + 1e-6  # of the search for the share
     assert (excess[:, 1:] <= excess[:, :-1] * slack).all()
     assert (excess[1:] <= excess[:-1] * slack).all()
-
-
-# --- steps of losses --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("loss", KINKED, ids=repr)
-def test_steps_of_a_loss_with_kinks(loss):
-    problem = make_problem((300, 900), loss=loss)
-    plan = MGR(n_steps=50, initial_distance=0.4).plan(problem, BUDGET)
-    safe = 0.4 * 3.0 / (problem.lipschitz * math.sqrt(50))
-    assert plan.schedule.step_size == pytest.approx(safe)
-    assert plan.schedule.longest_step == pytest.approx(10.0 * safe)  # a fifth of the steps
-    few, many = (MGR(n_steps=n).plan(problem, BUDGET).schedule for n in (2, 400))
-    assert few.longest_step == few.step_size
-    assert many.longest_step == pytest.approx(32.0 * many.step_size)
 
 
 # --- the theorems behind it --------------------------------------------------------------------
