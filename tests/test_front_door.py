@@ -2,9 +2,9 @@
 
 import os
 
+import cloudpickle
 import numpy as np
 import pytest
-from joblib.externals import cloudpickle
 from scipy.stats import norm
 
 from sklearn_dpwg.data.oracles import RecordOracle
