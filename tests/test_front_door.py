@@ -68,7 +68,7 @@ def test_bounds_on_error_rates_are_clopper_and_pearsons():
     assert 0.02 < too_low <= 0.05  # half of what may go wrong: there are two bounds
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_true_claim_holds_and_half_the_noise_breaks_it(seed):
     claim = claim_of(1.0 / 1.5)
     honest = judge(claim, *seen(1.5, seed=seed), 1e-3)

@@ -20,14 +20,6 @@ def make_problem(loss=BinaryLogLoss(), **changes):  # noqa: B008
     return Problem(**(facts | changes))
 
 
-def test_sizes():
-    problem = make_problem()
-    assert (problem.n_groups, problem.n_records, problem.diameter) == (3, 100, 6.0)
-    assert (problem.n_columns, problem.n_weights) == (5, 5)
-    assert make_problem(intercept_scaling=0.0).n_weights == 4
-    assert make_problem(MultinomialLogLoss(3)).n_weights == 15
-
-
 @pytest.mark.parametrize("loss", [BinaryLogLoss(), SquaredError(2.0), MultinomialLogLoss(4)])
 @pytest.mark.parametrize("intercept", [0.0, 0.5, 2.0])
 def test_constants_hold_for_rows_with_the_intercept(loss, intercept):

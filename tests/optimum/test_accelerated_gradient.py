@@ -51,25 +51,6 @@ def test_reaches_the_tolerance_within_the_cap(loss, kind, mu_weights, mu_groups,
     assert n_steps <= iteration_cap(objective, tolerance, **constants)
 
 
-class Watched(RegularisedObjective):
-    """Remembers where it was evaluated."""
-
-    def evaluate(self, weights):
-        self.__dict__.setdefault("norms", []).append(float(np.linalg.norm(weights)))
-        self.__dict__.setdefault("values", []).append(super().evaluate(weights).value)
-        return super().evaluate(weights)
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_never_leaves_the_ball(loss):
-    # L, and with it the step length, is proved on the ball only
-    objective, constants = case(loss, mu_weights=0.03, mu_groups=0.3, length=100.0)
-    watched = Watched(**vars(objective))
-    accelerated_gradient(watched, np.zeros(objective.risks.n_weights), 1e-6, **constants)
-    assert max(watched.norms) <= RADIUS * (1 + 1e-12)
-    assert max(watched.norms) >= RADIUS * (1 - 1e-6)
-
-
 FACTS = {"radius": RADIUS, "prior": np.array([0.2, 0.3, 0.5]), "mu_weights": 0.1, "mu_groups": 0.1}
 
 

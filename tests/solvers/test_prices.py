@@ -9,11 +9,8 @@ from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.privacy import Budget, Release
 from sklearn_dpwg.solvers import (
     GDA,
-    OCO,
 )
-from tests.helpers.group_data import make_data, make_problem
-from tests.helpers.neighbours import random_data
-from tests.helpers.replay import recorded
+from tests.helpers.group_data import make_problem
 from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)
@@ -54,19 +51,3 @@ def test_both_players_of_the_paper_are_paid_for():
     assert other.noise_multiplier * schedule.loss_sensitivity / smallest == pytest.approx(sigma)
     moved = math.hypot(schedule.gradient_diameter, schedule.loss_sensitivity) / smallest
     assert sigma == pytest.approx(math.sqrt(29) * moved / BUDGET.mu, rel=1e-5)
-
-
-# --- games -------------------------------------------------------------------------------------
-
-
-def test_a_group_that_was_not_read_has_a_loss_of_zero_without_noise():
-    """The second group has fewer records than there are rounds."""
-    problem, solver = make_problem((60, 5)), OCO(n_rounds=10)
-    plan = solver.plan(problem, BUDGET)
-    noise = recorded(seeded(0, plan.releases))
-    solver.run(plan, make_data(problem, *random_data(problem, 0)), noise)
-    losses = [asked for asked in noise.asked if asked.release.mechanism == "laplace"]
-    is_read = np.array([asked.sensitivity[1] > 0.0 for asked in losses])
-    assert 0 < is_read.sum() < 5
-    assert ([asked.answer[1] != 0.0 for asked in losses] == is_read).all()
-    assert all(asked.answer[0] != asked.value[0] for asked in losses)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SmoothedHinge, SquaredError
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.solvers import MGR, Solution
+from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.mgr import (
     MIN_LOSS_CLIP,
     GroupWeights,
@@ -17,8 +17,7 @@ from sklearn_dpwg.solvers.mgr import (
     Shrinkage,
 )
 from sklearn_dpwg.solvers.steps import GainOfGroups, SumSensitivity
-from tests.helpers.group_data import make_data, make_problem
-from tests.helpers.sources import seeded
+from tests.helpers.group_data import make_problem
 
 BUDGET = Budget(1.0, 1e-6)
 
@@ -123,24 +122,3 @@ def test_the_share_is_where_the_worst_parabola_is_least(drops):
     parabolas = [-(drop + curvature / 2) * alphas + curvature * alphas**2 / 2 for drop in drops]
     worst = parabolas[int(np.argmin(drops))]
     assert found == pytest.approx(alphas[worst.argmin()], abs=1e-3)
-
-
-def test_a_start_is_not_shrunk_away(monkeypatch):
-    problem = make_problem(SIZES, loss=BinaryLogLoss(), radius=20.0, scaling=1.0)
-    rng = np.random.default_rng(0)
-    rows = rng.standard_normal((sum(SIZES), problem.n_weights - 1))
-    data = make_data(problem, rows, rng.integers(2, size=len(rows)))
-    plan = MGR(n_steps=20).plan(problem, BUDGET)
-    start = Solution(np.zeros(problem.n_weights), np.full(3, 1 / 3), 0)
-    runs = []
-    for share in (1.0, 0.5):
-        monkeypatch.setattr(Shrinkage, "kept", property(lambda _, share=share: share))
-        runs.append(
-            [
-                MGR(n_steps=20).run(plan, data, seeded(0, plan.releases), start=given).weights
-                for given in (None, start)
-            ]
-        )
-    (all_kept, of_start), (half_kept, again) = runs
-    np.testing.assert_allclose(half_kept, 0.5 * all_kept)
-    np.testing.assert_array_equal(of_start, again)

@@ -14,6 +14,7 @@ from sklearn_dpwg.losses import (
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee
 from sklearn_dpwg.solvers import MGR
+from sklearn_dpwg.solvers.batches import GRADIENT_SPREAD, make_batches
 from sklearn_dpwg.solvers.mgr import HedgeRule
 from sklearn_dpwg.solvers.solver import by_loss
 from sklearn_dpwg.solvers.steps import hedge, risk_spread
@@ -191,17 +192,22 @@ def test_paper_schedule_is_the_papers(sizes, epsilon, loss):
         assert cost <= epsilon * (1 + 1e-9)
 
 
-# --- parameters and previews -------------------------------------------------------------------
+# --- batches, section 8 ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("size", "sampling_rate"), [(10**10, 1.0), (10**9, 2.0**-6)])
-def test_plans_of_billions_of_records(size, sampling_rate):
-    """What rounding adds to a sensitivity is small, whatever the size of a group."""
-    problem = make_problem((size, size // 3))
-    plan = MGR(n_steps=20, sampling_rate=sampling_rate).plan(problem, BUDGET)
-    schedule = plan.schedule
-    assert 1.0 < schedule.gradient_diameter / problem.gradient_diameter < 1.0001
-    exact = problem.constants.range_up_to(schedule.loss_clip)
-    assert 1.0 < schedule.loss_sensitivity / exact < 1.0001
-    if schedule.batches is not None:
-        assert schedule.batches.rounding < 1e-3 / schedule.batches.multiplier
+def test_batches_state_what_the_theory_says():
+    """With a multiplier of 7, and a fifth for the risks."""
+    rule = HedgeRule(make_problem((300, 40, 5000)), MGR(), 60)
+    batches = make_batches(rule, 0.3, 7.0, 0.2)
+    problem, b = rule.problem, rule.sums.loss_range
+    expected = 0.3 * np.array(problem.group_sizes)
+    stds = 7.0 * 2 * problem.lipschitz / expected / math.sqrt(0.8)
+    np.testing.assert_allclose(batches.gradient_stds, stds)
+    np.testing.assert_allclose(batches.risk_stds, 7.0 * b / expected / math.sqrt(0.2))
+    coins = (GRADIENT_SPREAD * problem.lipschitz) ** 2 * 0.7 / expected
+    np.testing.assert_allclose(batches.sampling_variances, coins)
+    assert batches.center == pytest.approx((problem.constants.infimum + rule.loss_clip) / 2)
+    noise = batches.noise_of_run(rule.problem.n_weights, rule.n_steps)
+    np.testing.assert_allclose(noise.gradient, (problem.n_weights * stds**2 + coins) / 60)
+    risks = batches.risk_stds**2 + b**2 / 4 * 0.7 / expected
+    np.testing.assert_allclose(noise.risk, risks / 60)

@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
-from sklearn_dpwg.optimum.worst_group import smooth_optimum
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.gaussian import gdp_mu
 from sklearn_dpwg.solvers import Moments
 from sklearn_dpwg.solvers import moments as noisy_moments
 from sklearn_dpwg.solvers.moments import (
-    NoisyRisks,
     robust_optimum,
     shrunk,
 )
@@ -92,28 +90,6 @@ def test_shrinkage_in_closed_form():
     np.testing.assert_allclose(shrunk(matrices, 1e-9 * stds, block), matrices, rtol=1e-12)
     assert shrunk(matrices[:1], stds[:1], block) is not None
     np.testing.assert_array_equal(shrunk(matrices[:1], stds[:1], block), matrices[:1])
-
-
-@pytest.mark.parametrize("smoothing", [0.03, 0.3])
-def test_slacks_smooth_the_maximum(smoothing):
-    """Two groups, one weight: the mixture is found by search."""
-    risks = NoisyRisks(
-        np.array([[[1.0]], [[2.0]]]),
-        np.array([[0.5], [-0.4]]),
-        np.array([0.3, 0.2]),
-        smoothing=smoothing,
-        radius=2.0,
-    )
-    found = smooth_optimum(risks, radius=2.0, tolerance=1e-10)
-    shares = np.linspace(0.0, 1.0, 20_001)
-    hessian, linear = 1.0 * shares + 2.0 * (1 - shares), 0.5 * shares - 0.4 * (1 - shares)
-    constant = 0.3 * shares + 0.2 * (1 - shares)
-    value = constant / 2 - linear**2 / (2 * hessian)
-    value -= smoothing * (shares**2 + (1 - shares) ** 2) / 2
-    best = int(np.argmax(value))
-    assert found.group_weights[0] == pytest.approx(shares[best], abs=1e-3)
-    assert found.weights[0] == pytest.approx(linear[best] / hessian[best], abs=1e-3)
-    assert risks.risks(found.weights).max() == pytest.approx(value[best], abs=1e-6)
 
 
 def test_without_noise_the_model_is_the_risks():

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, Hinge, Quantile, SquaredError
+from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, Hinge, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import PhasedERM
-from sklearn_dpwg.solvers.phased_erm import PHASES, WIDTHS, passes_of_a_phase
+from sklearn_dpwg.solvers.phased_erm import PHASES, passes_of_a_phase
 from sklearn_dpwg.solvers.rounds import STRENGTHS, DescentBound
 from sklearn_dpwg.solvers.solver import by_loss
 from sklearn_dpwg.solvers.steps import CORRECTION, risk_spread
@@ -157,21 +157,6 @@ def test_plans_are_the_best_of_what_they_may_choose():
         if n_phases <= 300 // passes_of_a_phase(problem):
             other = PhasedERM(n_phases).plan(problem, BUDGET)
             assert best.predicted_excess <= other.predicted_excess + 1e-12
-
-
-@pytest.mark.parametrize("loss", [Hinge(), Quantile(0.3)])
-def test_kinks_are_rounded_off_by_a_public_width(loss):
-    problem = make_problem((3000, 500), loss=loss)
-    plan = PhasedERM().plan(problem, BUDGET)
-    width = plan.schedule.solved.loss.width
-    assert width in WIDTHS
-    assert plan.schedule.solved.loss == loss.smoothed(width)
-    # narrower where there is more to learn from
-    small = PhasedERM().plan(make_problem((9, 5), loss=loss), BUDGET)
-    assert small.schedule.solved.loss.width >= width
-    fixed = PhasedERM(smoothing_width=0.3).plan(problem, BUDGET)
-    assert fixed.schedule.solved.loss == loss.smoothed(0.3)
-    assert fixed.predicted_excess >= plan.predicted_excess - 1e-12
 
 
 # --- the paper ---------------------------------------------------------------------------------
