@@ -7,27 +7,6 @@ import pytest
 
 from tests.helpers.benchmarks import utility_with
 
-PACKAGES = frozenset(
-    {
-        *("AER", "COUNT", "DAAG", "Stat2Data", "asaur", "carData", "dslabs", "mediation"),
-        *("medicaldata", "mlmRev", "modeldata", "nycflights13", "openintro", "sampleSelection"),
-        *("survival", "wooldridge"),
-    }
-)
-# drawn from the General Social Survey
-REFUSED_TABLES = frozenset(
-    {"AER/GSS7402", "carData/GSSvocab", "carData/Vocab", "wooldridge/happiness"}
-)
-
-# Tables that begin alike are of one source.
-ONE_SURVEY = (
-    ("AER/CPS", "wooldridge/cps91"),
-    ("AER/Fertility", "AER/Fertility2", "wooldridge/labsup"),
-    ("openintro/resume", "AER/ResumeNames"),
-    ("openintro/yrbss", "Stat2Data/YouthRisk"),
-    ("openintro/ames", "modeldata/ames"),
-)
-
 # one of each kind of trouble: dates, numbers as strings, many levels, few records
 LOADED = ("hotel-changes", "traffic-citations", "house-prices", "heart-attack-deaths")
 
@@ -36,18 +15,6 @@ LOADED = ("hotel-changes", "traffic-citations", "house-prices", "heart-attack-de
 def population():
     with utility_with("population") as utility:
         yield utility.population
-
-
-def test_tables_are_of_the_packages_and_of_one_source(population):
-    names = [each.name for each in population.DEFINITIONS]
-    assert len(set(names)) == len(names)
-    source_of = {}
-    for each in population.DEFINITIONS:
-        assert each.table.split("/")[0] in PACKAGES
-        assert each.table not in REFUSED_TABLES
-        assert source_of.setdefault(each.table, each.source) == each.source
-    for survey in ONE_SURVEY:
-        assert len({source_of[table] for table in source_of if table.startswith(survey)}) == 1
 
 
 def test_halves(population):

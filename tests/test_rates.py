@@ -67,16 +67,6 @@ def test_a_table_of_counts_is_its_records(rates):
     )
 
 
-@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
-@pytest.mark.parametrize("kind", ["TypicalWorld", "InterceptWorld"])
-def test_solvers_learn_in_a_world(rates, monkeypatch, kind):
-    monkeypatch.setattr(rates, "N_SEEDS", 1)
-    world = getattr(rates, kind)(2, 2)
-    for solver in (rates.MGR(max_passes=9, sampling_rate=1.0), rates.PhasedERM(2)):
-        (excess,) = rates.excess_of_runs(world, rates.Point(2, 2, 2000, 1e3), solver)
-        assert -1e-9 <= excess < world.nothing / 2
-
-
 def test_excess_of_the_hard_world_is_exact(rates):
     world = rates.HardWorld(3, 4, signal=0.5, seed=2)
     signs = np.array(list(product([-1.0, 1.0], repeat=4)))
@@ -102,12 +92,3 @@ def test_excess_of_the_hard_world_is_exact(rates):
     values = table.risks(weights)
     assert values[0] == pytest.approx(0.5 * (1.0 - table.records.rows[0] @ weights - 0.25))
     assert values[1:].tolist() == [0.0, 0.0]
-
-
-def test_the_promise_has_the_exponents_of_the_theorem(rates):
-    for sweep in rates.SWEEPS:
-        sampling = "sampling" in sweep.title
-        leading = rates.Theorem(1.0, 0.0) if sampling else rates.Theorem(0.0, 1.0)
-        values = np.array([leading(sweep.at(value)) for value in sweep.values])
-        slope = np.polyfit(np.log(sweep.values), np.log(values), 1)[0]
-        assert slope == pytest.approx(sweep.exponent, abs=1e-3)

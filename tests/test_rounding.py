@@ -34,7 +34,7 @@ from sklearn_dpwg.optimum.saddle_point import (
 from sklearn_dpwg.privacy import Budget, Release
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
 from sklearn_dpwg.privacy.sensitivity import weighting_slack
-from sklearn_dpwg.solvers import OCO, PhasedERM
+from sklearn_dpwg.solvers import OCO
 from sklearn_dpwg.solvers.oco import round_sensitivity
 from sklearn_dpwg.solvers.rounds import (
     STRENGTHS,
@@ -115,7 +115,7 @@ RECORDS = [
 def test_a_record_errs_by_no_more_than_is_stated(loss, n_features, radius):
     """Lemma 1, next to kinks and edges too, for classes in their thousands."""
     rng = np.random.default_rng(0)
-    n_tried = 4 if loss.n_outputs > 100 else 60
+    n_tried = 4 if loss.n_outputs > 100 else 24
     for tried in range(n_tried):
         scaling = 0.5 * (tried % 2)
         problem = Problem(loss, (1,), n_features, radius, (1.0,), scaling)
@@ -145,7 +145,6 @@ def test_a_record_errs_by_no_more_than_is_stated(loss, n_features, radius):
     sizes=st.lists(st.sampled_from([1, 7, 10**6, 10**10, 2**52]), min_size=1, max_size=8),
     n_features=st.sampled_from([1, 50, 10**4, 10**6]),
 )
-@settings(max_examples=200)
 def test_weighted_means_pay_for_the_rounding_of_every_record(sizes, n_features):
     """Lemma 3: beside a group of 2⁵² records the sum of a single one is rounded by far more."""
     p = len(sizes)
@@ -193,7 +192,7 @@ def certificate(weights, gradient, mu, radius):
     log_side=st.floats(-17, 0),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=400)
+@settings(max_examples=100)
 def test_a_certificate_is_off_by_no_more_than_is_paid(
     d, log_mu, log_slope, log_radius, depth, log_side, seed
 ):
@@ -247,7 +246,7 @@ def test_tolerances_for_billions_of_records_are_reached(loss, kind, radius):
 
 
 @pytest.mark.parametrize("mu_groups", [math.inf, 0.05])
-@pytest.mark.parametrize("size", [50, 10**5, 10**9, 10**12])
+@pytest.mark.parametrize("size", [50, 10**9])
 def test_planned_noise_is_that_of_a_run(mu_groups, size):
     problem = Problem(BinaryLogLoss(), (size, 2 * size), 20, 3.0, (0.6, 0.4), 0.5)
     facts = {"prior": problem.prior, "mu_groups": mu_groups}
@@ -259,29 +258,6 @@ def test_planned_noise_is_that_of_a_run(mu_groups, size):
         assert planned == pytest.approx(phase.sensitivity, rel=1e-8)
         (least,) = sensitivities(problem, **facts, mu_weights=[phase.mu_weights])
         assert min(least, problem.diameter) <= phase.sensitivity
-
-
-@pytest.mark.parametrize(
-    ("solver", "size", "allowed"),
-    [
-        (PhasedERM(centring=False), 10**7, 1.0101),
-        (PhasedERM(centring=False), 10**10, 1.2),
-        # the sums of centred rows are read before they are centred
-        (PhasedERM(n_phases=3), 10**10, 1.3),
-    ],
-)
-def test_billions_of_records_cost_what_exact_solutions_do(solver, size, allowed):
-    problem = Problem(BinaryLogLoss(), (size, size // 2), 20, 3.0, (0.6, 0.4), 0.5)
-    schedule = solver.plan(problem, BUDGET).schedule
-    for index in range(schedule.n_phases):
-        phase = schedule.phase(index, np.array(problem.prior))
-        (least,) = sensitivities(
-            schedule.solved,
-            problem.prior,
-            mu_weights=[phase.mu_weights],
-            mu_groups=phase.mu_groups,
-        )
-        assert least < phase.sensitivity < allowed * least
 
 
 @given(log_exact=st.floats(-12, 3), log_mu=st.floats(-20, 3), size=st.integers(1, 10**13))
@@ -308,7 +284,7 @@ def test_a_phase_pays_for_its_gap_and_for_rounding(log_exact, log_mu, size):
     spread=st.sampled_from([0, 30, 52]),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=25)
+@settings(max_examples=10)
 def test_the_sum_of_a_round_errs_by_no_more_than_is_paid(n, n_outputs, scaling, spread, seed):
     rng = np.random.default_rng(seed)
     loss = AbsoluteError() if n_outputs == 1 else MultinomialLogLoss(n_outputs)

@@ -367,8 +367,9 @@ def test_the_adversary_moves_sums_by_no_more_than_is_stated(layout, n_blocks):
 # --- numbers -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("loss", EVERY_LOSS, ids=repr)
+@pytest.mark.parametrize(
+    ("loss", "layout"), [*zip(EVERY_LOSS, 4 * LAYOUTS, strict=False)], ids=repr
+)
 def test_sums_are_those_of_single_records(loss, layout):
     rng = np.random.default_rng(3)
     for sizes, d in (((40, 1, 300, 7), 5), ((9, 8), 700)):
@@ -385,13 +386,13 @@ def test_sums_are_those_of_single_records(loss, layout):
 
 
 @pytest.mark.parametrize("loss", EVERY_LOSS, ids=repr)
-@pytest.mark.parametrize("size", [0.0, 1e-300, 1e3, 1e8])
-def test_far_and_small_weights_have_finite_sums(loss, size):
+def test_far_and_small_weights_have_finite_sums(loss):
     rows = np.array([[1.0], [-1.0], [1e-300], [0.0]] * 2)
     targets = np.repeat([1.0, 0.0 if loss.task == "multiclass" else -1.0], 4)
     risks = make_risks(loss, rows, targets, (8,))
-    found = risks.risks_and_gradients(size * np.linspace(1.0, -1.0, loss.n_outputs))
-    assert all(np.isfinite(each).all() for each in found)
+    for size in (0.0, 1e-300, 1e3, 1e8):
+        found = risks.risks_and_gradients(size * np.linspace(1.0, -1.0, loss.n_outputs))
+        assert all(np.isfinite(each).all() for each in found)
 
 
 def test_small_losses_and_sums_of_many_records_keep_their_digits():

@@ -5,17 +5,15 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
 
 from sklearn_dpwg.inspection import audit_result as audit_result_module
 from sklearn_dpwg.inspection import verdicts
 from sklearn_dpwg.inspection.audit_result import AuditResult
-from sklearn_dpwg.inspection.verdicts import Counts, Levels, Margin, excess
+from sklearn_dpwg.inspection.verdicts import Levels
 from sklearn_dpwg.metrics.intervals import rate
 from sklearn_dpwg.metrics.intervals.rate import Survival
-from sklearn_dpwg.privacy import IntegerNoise
 from tests.helpers.audit_cases import audit_result
-from tests.helpers.verdict_worlds import POWER, WORLDS, answers_in
+from tests.helpers.verdict_worlds import WORLDS, answers_in
 
 pytestmark = pytest.mark.audit
 
@@ -122,53 +120,3 @@ def test_metrics_that_do_not_share_the_error_are_seen(monkeypatch):
     )
     found, slack = shares(odds_at_the_border, 1500)
     assert found["fails"] > 0.025 + slack
-
-
-# Power beside the best of rules that know the world: levels of pairs and of groups against all
-# others are shared in the best of seven ways, and calibrated by simulation at worlds at the border.
-
-
-def tails(sizes, rates, n_draws, rng):
-    """Return the least tail of a pair, and of a group against all others, in many audits."""
-    noise = IntegerNoise("laplace", 2.0)
-    numbers, masses = noise.law(2)
-    shape, found = (n_draws, len(sizes)), []
-    hits = rng.binomial(sizes, rates, shape).astype(float)
-    first, second = (rng.choice(numbers, shape, p=masses / masses.sum()) for _ in range(2))
-    variance = np.full(shape, 2.0 * noise.std**2)
-    counts = Counts(hits + first, np.array(sizes) - hits + second, variance, variance)
-    margin = Margin(0.8, 0.0)
-    for place in range(len(sizes)):
-        one = counts.of([place])
-        every = excess(counts, one, margin)
-        every[:, place] = -np.inf
-        found.append(every.max(axis=1))
-    others = counts.all_but_one()
-    pooled = np.maximum(excess(counts, others, margin), excess(others, counts, margin))
-    return ndtr(-np.max(found, axis=0)), ndtr(-pooled.max(axis=1))
-
-
-def power_of_the_best(world, n_draws=10_000):
-    """Return the power of the best shared rule, with an error of 2.5 % at every border."""
-    rng, n, top = np.random.default_rng(1), len(world.sizes), world.rates[-1]
-    borders = [
-        tails(world.sizes, [0.8 * top] * b + [top] * (n - b), n_draws, rng)
-        for b in sorted({1, 2, n // 2, n - 1})
-    ]
-    true, best = tails(world.sizes, world.rates, n_draws, rng), 0.0
-    for part in (1e-6, 0.3, 0.5, 0.7, 0.85, 0.95, 1.0 - 1e-6):
-        scores = [np.minimum(pair / (1.0 - part), pooled / part) for pair, pooled in borders]
-        level = min(np.quantile(score, 0.025) for score in scores)
-        best = max(best, np.mean(np.minimum(true[0] / (1.0 - part), true[1] / part) < level))
-    return best
-
-
-@pytest.mark.parametrize("name", POWER)
-def test_power_is_near_that_of_the_best_rule_that_knows_the_world(name):
-    world = POWER[name]
-    ours, best = (
-        answers_in(world, world.n_audits)["fails"] / world.n_audits,
-        power_of_the_best(world),
-    )
-    sys.stdout.write(f"\n  {name}: {ours:.3f}, the best {best:.3f}: {ours / best:.3f} of it")
-    assert ours > 0.85 * best

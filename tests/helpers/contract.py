@@ -19,6 +19,7 @@ import pytest
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.solvers import Plan, Solution, Solver
 from tests.helpers.neighbours import Neighbours, neighbours
+from tests.helpers.plan_check import wrong_draws
 from tests.helpers.replay import Recorder, distance, fixed_transcript, tampered, wrap
 from tests.helpers.selections import Listed
 
@@ -85,7 +86,7 @@ def compared(plan: Plan, first: tuple[Recorder, Solution], second: tuple[Any, An
         return {"transcript": math.inf}
     drawn = Counter(asked.release for asked in source.asked if not asked.is_row)
     drawn.update({asked.release for asked in source.asked if asked.is_row})
-    if not _is_planned(plan, drawn):
+    if wrong_draws(plan, drawn):
         return {"draws": math.inf}
     found: dict[Any, list[float]] = {release: [] for release in drawn}
     rows: dict[Any, list[float]] = {}
@@ -101,18 +102,6 @@ def _is_same(one: Solution, other: Solution) -> bool:
     if one.group_weights is None or other.group_weights is None:
         return same and one.group_weights is other.group_weights
     return same and np.array_equal(one.group_weights, other.group_weights)
-
-
-def _is_planned(plan: Plan, drawn: Mapping[Any, int]) -> bool:
-    """Whether draws are those of the plan; fewer are fine where it says that it may stop."""
-    planned: Counter[Any] = Counter()
-    for release in plan.releases:
-        planned[release] += release.max_count
-    return all(
-        drawn.get(release, 0) == planned[release]
-        or (plan.early_stop and drawn[release] < planned[release])
-        for release in planned | Counter(drawn)
-    )
 
 
 def _over_what_is_paid(plan: Plan, found: Mapping[Any, list[float]]) -> Moves:

@@ -51,13 +51,6 @@ class Ball(NamedTuple):
         return Ball(velocity, longest, gradient, momentum * velocity - step * gradient)
 
 
-def estimates(risks, weights, batch, *, expected_sizes, loss_clip, center):
-    """Return the group risks and gradients that a batch shows, without noise."""
-    losses, gradients = risks.sampled_sums(weights, batch, loss_clip=loss_clip, center=center)
-    expected_sizes = np.asarray(expected_sizes)
-    return center + losses / expected_sizes, gradients / expected_sizes[:, None]
-
-
 # --- descent and ascent ------------------------------------------------------------------------
 
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.privacy import Release
-from sklearn_dpwg.solvers import Solver
 
 
 class Asked(NamedTuple):
@@ -60,7 +59,6 @@ class Recorder:
         self.sample_with = sample_with
         self.rng = np.random.default_rng(rng)
         self.asked: list[Any] = []
-        self.batches: list[Any] = []
         self.payers: list[int | None] = []
 
     def poisson_sample(self, release, *, by_place=False):
@@ -68,7 +66,6 @@ class Recorder:
         assert self.sample_with is not None
         joined = self.sample_with(release)
         assert joined.by_place == by_place
-        self.batches.append((release, joined))
         return joined
 
     def gaussian_in_units(self, value, *, units, sensitivity, release):
@@ -251,13 +248,3 @@ def wrap(patch: pytest.MonkeyPatch, owner: Any, name: str, faulty: Callable[...,
         return faulty(real, *args, **named)
 
     patch.setattr(owner, name, wrapped)
-
-
-def faulty(of: type[Solver], fault: Callable[..., Any]) -> type[Any]:
-    """Return a solver whose run is ``fault(honest run, plan, data, noise, start)``."""
-
-    class Faulty(of):  # type: ignore[valid-type,misc]
-        def _run(self, plan, data, noise, start):
-            return fault(super()._run, plan, data, noise, start)
-
-    return Faulty

@@ -24,6 +24,7 @@ from sklearn_dpwg.optimum.saddle_point import (
     attainable_gap,
     solve_saddle_point,
 )
+from tests.helpers.loss_attacks import extreme_targets
 from tests.helpers.saddle_bounds import saddle_point_sensitivity
 
 # of the hinge's smooth stand-in, which is at most half of it above the hinge
@@ -201,12 +202,6 @@ def _candidates(
 
 def _shaped(case: Case, directions: np.ndarray) -> np.ndarray:
     return directions.T.reshape(directions.shape[1] * case.loss.n_outputs, -1)
-
-
-def extreme_targets(loss: Loss) -> list[float]:
-    if isinstance(loss, MultinomialLogLoss):
-        return [float(label) for label in range(loss.n_outputs)]
-    return [-1.0, 1.0]
 
 
 # --- where to look -----------------------------------------------------------------------------

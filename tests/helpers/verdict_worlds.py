@@ -80,11 +80,6 @@ WORLDS = {
         (300,) * 4, (0.4,) + (151 / 300,) * 3, "passes", most=0.025, of="records", n_audits=200
     ),
 }
-# Worlds in which the power is held against the best rule that knows the world.
-POWER = {
-    "5 of 300, ratio .6": World((300,) * 5, (0.3,) + (0.5,) * 4, "fails", n_audits=200),
-    "20 of 1,000, ratio .7": World((1000,) * 20, (0.35,) + (0.5,) * 19, "fails", n_audits=100),
-}
 
 
 def answers_in(world, n_audits, seed=0):

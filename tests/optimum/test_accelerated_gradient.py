@@ -1,7 +1,5 @@
 """The method behind Newton's: within its proved cap on every data set, and inside the ball."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -51,46 +49,6 @@ def test_reaches_the_tolerance_within_the_cap(loss, kind, mu_weights, mu_groups,
     assert at.gap <= tolerance
     assert at.gap == objective.evaluate(at.weights).gap
     assert n_steps <= iteration_cap(objective, tolerance, **constants)
-
-
-class Watched(RegularisedObjective):
-    """Remembers where it was evaluated."""
-
-    def evaluate(self, weights):
-        self.__dict__.setdefault("norms", []).append(float(np.linalg.norm(weights)))
-        self.__dict__.setdefault("values", []).append(super().evaluate(weights).value)
-        return super().evaluate(weights)
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_never_leaves_the_ball(loss):
-    # L, and with it the step length, is proved on the ball only
-    objective, constants = case(loss, mu_weights=0.03, mu_groups=0.3, length=100.0)
-    watched = Watched(**vars(objective))
-    accelerated_gradient(watched, np.zeros(objective.risks.n_weights), 1e-6, **constants)
-    assert max(watched.norms) <= RADIUS * (1 + 1e-12)
-    assert max(watched.norms) >= RADIUS * (1 - 1e-6)
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_objective_decreases_at_the_proved_rate(loss):
-    objective, constants = case(loss, mu_weights=0.05, mu_groups=0.2)
-    best = solve_saddle_point(
-        objective.risks, radius=RADIUS, prior=objective.prior, mu_weights=0.05, mu_groups=0.2,
-        tolerance=1e-15,
-    )  # fmt: skip
-    optimum = objective.evaluate(best.weights).value
-    start = project_to_ball(np.full(objective.risks.n_weights, 9.0), RADIUS)
-    smooth = constants["smoothness"] + 0.05 + constants["lipschitz"] ** 2 / 0.2
-    rate = 1 - math.sqrt(0.05 / smooth)
-    spread = 2 * RADIUS * (constants["lipschitz"] + 0.05 * RADIUS)
-    watched = Watched(**vars(objective))
-    accelerated_gradient(watched, start, 1e-9, **constants)
-    # after every ten steps, evaluations 10, 22, 34, ... are the current point's
-    current = watched.values[10::12]
-    assert len(current) > 3
-    for block, value in enumerate(current, start=1):
-        assert value - optimum <= 2 * spread * rate ** (10 * block) + 1e-13
 
 
 FACTS = {"radius": RADIUS, "prior": np.array([0.2, 0.3, 0.5]), "mu_weights": 0.1, "mu_groups": 0.1}

@@ -5,45 +5,16 @@ import pytest
 
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum import worst_group, worst_group_optimum
+from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.optimum.worst_group import (
     nested_samples,
     smooth_optimum,
 )
 from tests.helpers.group_data import make_risks
 
-LOSSES = (BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3))
-
 
 def solve(risks, radius=4.0):
     return worst_group_optimum(risks, radius=radius)
-
-
-# --- samples -----------------------------------------------------------------------------------
-
-
-def test_samples_are_nested_and_proportional():
-    risks = make_risks(BinaryLogLoss(), (1, 150, 1_000, 40_000), 2)
-    risks.records.targets[:] = np.arange(len(risks.records.targets))  # who is who
-    parts = nested_samples(risks)
-    assert [part.group_sizes for part in parts] == [(1, 150, 200, 625), (1, 150, 200, 5_000)]
-    larger = risks
-    for part in parts[::-1]:
-        for group in range(4):
-            span, outer = (
-                slice(some.records.starts[group], some.records.starts[group + 1])
-                for some in (part, larger)
-            )
-            names, of = part.records.targets[span], larger.records.targets[outer]
-            assert len(set(names)) == len(names)
-            found = np.searchsorted(of, names)
-            np.testing.assert_array_equal(of[found], names)
-            np.testing.assert_array_equal(
-                part.records.rows[span], larger.records.rows[outer][found]
-            )
-        larger = part
-    # spread over the group, not its first records
-    assert parts[-1].records.targets[-5_000:].mean() == pytest.approx(21_151, rel=0.03)
 
 
 # --- the optimum -------------------------------------------------------------------------------
@@ -98,28 +69,3 @@ def test_samples_that_mislead_cost_time_only(kind, monkeypatch):
     found = solve(risks)
     assert found.gap <= 1e-8
     assert risks.risks(found.weights).max() == pytest.approx(expected, abs=2e-8)
-
-
-# --- where steps go astray -------------------------------------------------------------------
-
-
-# --- single precision ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
-def test_a_rough_hessian_is_near_and_decides_nothing(loss, monkeypatch):
-    risks = make_risks(loss, (150, 80, 60), 12)
-    rows = risks.records.rows
-    rows[:, 3], rows[:, 5:8] = rows[:, 4], 1e-4 * rows[:, 5:8]  # alike, and hardly bent
-    at, mixture = 0.1 * np.ones(risks.n_weights), np.array([0.5, 0.3, 0.2])
-    exact, rough = (risks.hessian(at, mixture, rough=rough) for rough in (False, True))
-    assert not np.array_equal(exact, rough)
-    assert np.linalg.norm(exact - rough, 2) < worst_group.SINGLE * np.trace(exact)
-    exactly = solve(risks)
-    monkeypatch.setattr(worst_group, "WIDE", 1)
-    roughly = solve(risks)
-    assert max(exactly.gap, roughly.gap) <= 1e-8
-    assert not np.array_equal(exactly.weights, roughly.weights)
-    assert risks.risks(roughly.weights).max() == pytest.approx(
-        risks.risks(exactly.weights).max(), abs=2e-8
-    )

@@ -102,4 +102,4 @@ def test_law_school(loss, radius):
 
 @pytest.mark.parametrize("loss", [BinaryLogLoss(), SquaredHinge()], ids=["log loss", "hinge"])
 def test_adult(loss):
-    assert_as_low_as_slsqp(table("adult", loss, 4_000), 5.0)
+    assert_as_low_as_slsqp(table("adult", loss, 1_500), 5.0)

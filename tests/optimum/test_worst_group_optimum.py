@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sklearn_dpwg.datasets import make_worst_group_classification
@@ -45,7 +45,7 @@ def test_agrees_with_the_epigraph_form(loss, n_groups, radius, active):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("max_newton_steps", [0, 1, 3, 10, 500])
+@pytest.mark.parametrize("max_newton_steps", [0, 3, 500])
 def test_gap_is_sound_however_early_it_stops(loss, max_newton_steps):
     risks = make_risks(loss, (18, 7, 4), 2, seed=4)
     optimum = worst_group(risks, radius=3.0).value
@@ -69,6 +69,7 @@ def test_gap_is_sound_however_early_it_stops(loss, max_newton_steps):
     kind=st.sampled_from(["plain", "collinear", "zero", "one row"]),
     seed=st.integers(0, 2**32 - 1),
 )
+@settings(max_examples=15)
 def test_gap_on_any_data(loss, sizes, log_radius, noise, kind, seed):
     rng = np.random.default_rng(seed)
     rows = hard_rows(kind, rng, sum(sizes))
@@ -114,7 +115,7 @@ class PopulationRisks:
 
 @pytest.mark.parametrize("boundary", [False, True])
 @pytest.mark.parametrize("n_easy", [0, 2])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_finds_the_known_optimum_of_a_population(boundary, n_easy, seed):
     made = make_worst_group_classification(
         n_groups=5, n_easy=n_easy, boundary=boundary, random_state=seed

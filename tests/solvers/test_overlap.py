@@ -14,14 +14,10 @@ from sklearn_dpwg.solvers import (
     AGS,
     GDA,
     MGR,
-    Auto,
     Exact,
     PhasedERM,
 )
-from sklearn_dpwg.solvers.auto import CLEAR_MOMENTS
 from sklearn_dpwg.solvers.descent import from_pass
-from sklearn_dpwg.solvers.rounds import sensitivities
-from sklearn_dpwg.solvers.solver import effective_sample_size
 from sklearn_dpwg.solvers.steps import influence
 from tests.helpers.convex_programs import risk_expressions
 from tests.helpers.group_data import make_problem, make_risks, naive
@@ -33,7 +29,6 @@ SIZES = (40, 30, 25, 8, 60, 12)
 CELLS = Cells(SIZES, ((0, 1, 2), (3, 4), (0, 3), (1, 4), (2,)))
 # Three attributes of two values each: the cells of every value.
 BITS = [(np.arange(8) >> bit) % 2 == value for bit in range(3) for value in range(2)]
-SINGLE = tuple((cell,) for cell in range(5))
 NONE = NoiseSource(None, ())
 
 
@@ -152,31 +147,3 @@ def test_groups_that_happen_to_be_disjoint_are_the_same_fit():
 def test_what_is_not_proved_of_a_solver_is_refused(solver, message):
     with pytest.raises(ValueError, match=message):
         solver.plan(problem_of(BinaryLogLoss()), Budget(1.0, 1e-6))
-
-
-@pytest.mark.parametrize(("ratio", "solver"), [(1.2, "mgr"), (1.6, "moments")])
-def test_auto_wants_moments_to_be_clear_for_every_group_of_a_record(ratio, solver):
-    budget, cells = Budget(4.0, 1e-6), Cells((1000,) * 4, ((0, 1), (2, 3), (0, 2), (1, 3)))
-    problem = problem_of(SquaredError(1.0), cells)
-    clear = CLEAR_MOMENTS * problem.n_columns**1.5
-    size = round(1000 * ratio * clear / effective_sample_size(problem, budget))
-    problem = problem_of(SquaredError(1.0), replace(cells, sizes=(size,) * 4))
-    assert Auto().plan(problem, budget).solver == solver
-
-
-def test_a_phase_pays_for_every_group_of_a_record_whose_weights_move():
-    problem = problem_of(BinaryLogLoss())
-    prior, strengths = np.array(problem.prior), [0.01, 1.0]
-    fixed = sensitivities(problem, prior, mu_weights=strengths, mu_groups=math.inf)
-    nearly = sensitivities(problem, prior, mu_weights=strengths, mu_groups=1e9)
-    np.testing.assert_allclose(nearly, fixed, rtol=1e-3)
-    plain = replace(problem, cells=None)
-    moving = [
-        sensitivities(each, prior, mu_weights=strengths, mu_groups=0.3)
-        for each in (plain, replace(problem, cells=Cells(CELLS.group_sizes, SINGLE)), problem)
-    ]
-    # of disjoint groups the closed form of the same bound
-    np.testing.assert_allclose(moving[0], moving[1], rtol=0.03)
-    assert (moving[1] >= moving[0]).all()
-    assert (moving[2] > moving[0]).all()
-    assert (moving[2] <= 2.0 * moving[1]).all()

@@ -11,9 +11,9 @@ from scipy.special import expit
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.problem import Cells, Problem
-from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.solvers import MGR, Exact, Moments, PhasedERM
+from sklearn_dpwg.solvers import Exact, Moments
 from sklearn_dpwg.solvers.auto import make_solver
 from sklearn_dpwg.solvers.exact import shrinker
 from sklearn_dpwg.solvers.steps import FIRST_STEPS, GainOfGroups
@@ -98,23 +98,6 @@ def test_no_weight_moves_to_a_group_that_nothing_helps():
     assert all(0.0 <= gain <= std for gain, std in gains)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "loss"),
-    [
-        ({"solver": "exact"}, BinaryLogLoss()),
-        ({}, Hinge()),
-    ],
-    ids=["exact", "kinks"],
-)
-def test_without_a_correction_it_is_the_game_on_the_records(parameters, loss):
-    X, y, codes = alike(0, few=300)
-    model = DPWorstGroupClassifier(math.inf, loss=loss, data_norm=1.0, **parameters)
-    model.fit(X[3_000:], y[3_000:], codes[3_000:])
-    assert model.plan_.solver == "exact"
-    assert model.plan_.predicted_excess == 1e-6
-    assert model.group_gain_ is model.group_gain_std_ is None
-
-
 @pytest.mark.parametrize("loss", [BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3)])
 @pytest.mark.parametrize("radius", [0.5, 50.0])
 def test_a_fit_is_the_optimum_of_what_it_learns_from(loss, radius):
@@ -142,17 +125,6 @@ def test_a_fit_is_the_optimum_of_what_it_learns_from(loss, radius):
 # --- private runs ------------------------------------------------------------------------------
 
 
-def shifted(sizes, shifts, seed=0):
-    """Return records of two classes, of groups whose classes follow slopes of their own."""
-    problem = make_problem(sizes, n_features=2, scaling=1.0, radius=20.0)
-    rng, codes = np.random.default_rng(seed), np.repeat(np.arange(len(sizes)), sizes)
-    angle = rng.uniform(0.0, 2.0 * np.pi, len(codes))
-    rows = np.column_stack([np.cos(angle), np.sin(angle)])
-    scores = 3.0 * rows[:, 0] + np.asarray(shifts)[codes] * rows[:, 1]
-    targets = np.where(rng.random(len(codes)) < expit(scores), 1.0, -1.0)
-    return problem, make_data(problem, rows, targets)
-
-
 def gain_of(sizes, risks, *, correction=1.0, std=1e-4, n_steps=FIRST_STEPS + 5):
     problem = replace(make_problem(sizes, scaling=1.0), optimism_correction=correction)
     gain = GainOfGroups(problem)
@@ -176,22 +148,6 @@ def test_the_share_of_the_game_is_what_a_group_gains_over_what_its_weight_costs(
 def run(solver, problem, data):
     plan = solver.plan(problem, Budget(8.0, 1e-6))
     return solver.run(plan, data, seeded(0, plan.releases))
-
-
-@pytest.mark.parametrize(
-    "solver",
-    [MGR(), MGR(sampling_rate=0.5, n_steps=60), PhasedERM(4)],
-    ids=repr,
-)
-def test_a_run_mixes_the_game_with_the_shares_of_the_records(solver):
-    """With nothing to gain a private run is the group-blind one; its gain is released with it."""
-    problem, data = shifted((4000, 400), (0.0, 0.0))
-    found = run(solver, problem, data)
-    if found.group_weights is not None:
-        assert found.group_weights == pytest.approx(problem.prior, abs=0.1)
-    assert 0.0 <= found.group_gain < 0.02
-    found = run(solver, replace(problem, optimism_correction=0.0), data)
-    assert found.group_gain is not None
 
 
 def test_moments_play_what_they_show_that_a_group_gains():

@@ -10,10 +10,8 @@ from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee
 from sklearn_dpwg.solvers import (
-    AGS,
+    MGR,
     SOLVERS,
-    Moments,
-    PhasedERM,
     Plan,
     Solver,
 )
@@ -38,10 +36,9 @@ def test_the_guarantee_is_that_of_the_releases(name):
     assert 0.9 * BUDGET.epsilon < plan.guarantee.epsilon <= BUDGET.epsilon
 
 
-@EACH_PRIVATE
-def test_no_plan_can_be_given_a_guarantee(name):
-    plan = plan_of(SOLVERS[name]())
-    lie = PrivacyGuarantee.from_releases(plan_of(SOLVERS[name](), CHEAP).releases, CHEAP)
+def test_no_plan_can_be_given_a_guarantee():
+    plan = plan_of(MGR())
+    lie = PrivacyGuarantee.from_releases(plan_of(MGR(), CHEAP).releases, CHEAP)
     assert "guarantee" not in {field.name for field in dataclasses.fields(Plan)}
     with pytest.raises(TypeError, match="guarantee"):
         dataclasses.replace(plan, guarantee=lie)
@@ -51,9 +48,8 @@ def test_no_plan_can_be_given_a_guarantee(name):
         plan.budget = CHEAP
 
 
-@EACH_PRIVATE
-def test_a_smaller_budget_beside_the_same_releases_is_refused(name):
-    plan = plan_of(SOLVERS[name]())
+def test_a_smaller_budget_beside_the_same_releases_is_refused():
+    plan = plan_of(MGR())
     assert plan.guarantee.epsilon > 1.0  # what is cached does not come along
     cheaper = dataclasses.replace(plan, budget=CHEAP)
     with pytest.raises(PlanExceededError, match=r"above the budget of 0\.01"):
@@ -85,9 +81,8 @@ class Planned(Solver):
         raise AssertionError
 
 
-@EACH_PRIVATE
-def test_a_solver_that_plans_for_more_than_it_was_given_is_refused(name):
-    expensive = plan_of(SOLVERS[name]())
+def test_a_solver_that_plans_for_more_than_it_was_given_is_refused():
+    expensive = plan_of(MGR())
     assert plan_of(Planned(expensive)) is expensive
     with pytest.raises(PlanExceededError, match=r"^solver 'planned' planned for Budget\(epsilon=5"):
         plan_of(Planned(expensive), CHEAP)
@@ -95,25 +90,16 @@ def test_a_solver_that_plans_for_more_than_it_was_given_is_refused(name):
         plan_of(Planned(dataclasses.replace(expensive, budget=CHEAP)), CHEAP)
 
 
-@pytest.mark.parametrize(
-    ("of", "name"), [(AGS, "n_steps"), (Moments, "n_rounds"), (PhasedERM, "n_phases")]
-)
-def test_nothing_is_checked_before_a_plan_is_asked_for(of, name):
-    solver = of(**{name: -1})
-    with pytest.raises(ValueError, match=f"^{name} of {of.__name__} must be"):
-        plan_of(solver)
-
-
 @pytest.mark.parametrize("name", ["mgr", "phased-erm"])
 def test_many_groups_do_not_make_the_text_of_a_plan_long(name):
     def plan_for(*last):
-        sizes = (*[100 + i % 7 for i in range(2999)], *last)
+        sizes = (*[100 + i % 7 for i in range(599)], *last)
         return SOLVERS[name]().plan(make_problem(sizes, loss=SquaredError()), BUDGET)
 
     plan = plan_for(100)
     assert len(repr(plan)) < 20_000
     assert "group_sizes=(100, 101, 102, " in repr(plan.problem)
-    assert "105, ... 2,980 more)" in repr(plan.problem)
+    assert "105, ... 580 more)" in repr(plan.problem)
     assert plan.problem.group_sizes != plan_for(101).problem.group_sizes
     assert plan != plan_for(101)
 

@@ -7,14 +7,10 @@ import pytest
 
 from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.privacy import Budget, Release
-from sklearn_dpwg.privacy.gaussian import gdp_mu
 from sklearn_dpwg.solvers import (
     GDA,
-    OCO,
 )
-from tests.helpers.group_data import make_data, make_problem
-from tests.helpers.neighbours import random_data
-from tests.helpers.replay import recorded
+from tests.helpers.group_data import make_problem
 from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)
@@ -55,36 +51,3 @@ def test_both_players_of_the_paper_are_paid_for():
     assert other.noise_multiplier * schedule.loss_sensitivity / smallest == pytest.approx(sigma)
     moved = math.hypot(schedule.gradient_diameter, schedule.loss_sensitivity) / smallest
     assert sigma == pytest.approx(math.sqrt(29) * moved / BUDGET.mu, rel=1e-5)
-
-
-# --- games -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
-def test_each_player_has_the_whole_budget(epsilon):
-    """Disjoint records: the two guarantees do not add up, and neither is wasted."""
-    budget = Budget(epsilon, 1e-6)
-    plan = OCO().plan(make_problem((300, 500)), budget)
-    sums, losses = plan.releases
-    assert math.isclose(1.0 / sums.noise_multiplier, gdp_mu(epsilon, 1e-6), rel_tol=1e-5)
-    # one Laplace draw has delta(eps) = 1 - exp((eps - 1/multiplier)/2)
-    pure = epsilon - 2.0 * math.log1p(-1e-6)
-    assert math.isclose(1.0 / losses.noise_multiplier, pure, rel_tol=1e-5)
-    assert (sums.part, losses.part) == (0, 1)
-    assert losses.max_count == plan.n_steps
-    assert losses.draws_per_record == 1
-    assert epsilon * (1 - 1e-4) < plan.guarantee.epsilon <= epsilon
-    assert len(plan.guarantee.events) == 2
-
-
-def test_a_group_that_was_not_read_has_a_loss_of_zero_without_noise():
-    """The second group has fewer records than there are rounds."""
-    problem, solver = make_problem((60, 5)), OCO(n_rounds=10)
-    plan = solver.plan(problem, BUDGET)
-    noise = recorded(seeded(0, plan.releases))
-    solver.run(plan, make_data(problem, *random_data(problem, 0)), noise)
-    losses = [asked for asked in noise.asked if asked.release.mechanism == "laplace"]
-    is_read = np.array([asked.sensitivity[1] > 0.0 for asked in losses])
-    assert 0 < is_read.sum() < 5
-    assert ([asked.answer[1] != 0.0 for asked in losses] == is_read).all()
-    assert all(asked.answer[0] != asked.value[0] for asked in losses)

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from math import log
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import beta, norm
 
 from sklearn_dpwg.privacy import PrivacyGuarantee
 from sklearn_dpwg.privacy.gaussian import gdp_epsilon, gdp_mu
-from tests.helpers.lower_bounds import upper_bound
 
 Released = np.ndarray
 # one run: is the canary the one, or the other? Returns what everybody may see, and what was claimed
@@ -83,6 +82,13 @@ def judge(claim: PrivacyGuarantee, null: Released, other: Released, wrong: float
     alarms = upper_bound((scores[0][n_first:] > threshold).mean(), rest, wrong)
     misses = upper_bound((scores[1][n_first:] <= threshold).mean(), rest, wrong)
     return Verdict(claim, float(alarms), float(misses))
+
+
+def upper_bound(rate: np.ndarray | float, n: int, wrong: float) -> np.ndarray:
+    """Return Clopper and Pearson's bounds on probabilities, each too low with half of `wrong`."""
+    count = np.round(np.asarray(rate) * n)
+    bounds = beta.ppf(1 - wrong / 2, count + 1, np.maximum(n - count, 1))
+    return np.where(count >= n, 1.0, bounds)
 
 
 def best_threshold(claim: PrivacyGuarantee, null: Released, other: Released, wrong: float) -> float:

@@ -17,6 +17,7 @@ from sklearn_dpwg.data.oracles import RecordOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import Risks
+from sklearn_dpwg.estimators import learn
 from sklearn_dpwg.estimators.encode import BoundedTargets
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.preprocessing import scalers as dp_standard_scaler
@@ -44,7 +45,7 @@ MANY = 600
 THIRD = 1.0 / 3.0
 
 
-def wrapped(owner: type, name: str, change: Callable[..., object]) -> Patch:
+def wrapped(owner: object, name: str, change: Callable[..., object]) -> Patch:
     """Plant a method that gets the true one before its own arguments."""
     true = getattr(owner, name)
 
@@ -65,6 +66,16 @@ def quiet_counts(true, self, counts, *, release, **options):
     """Draw a quarter of the noise: of counts four times as large, and divide."""
     noisy = true(self, 4 * counts, release=release, **options)
     return np.rint(0.25 * noisy).astype(np.int64)
+
+
+def true_sizes(true, release, counts, noise):
+    true(release, counts, noise)
+    return tuple(np.maximum(1, counts).tolist())
+
+
+def quiet_sizes(true, release, counts, noise):
+    quiet = release.scaled(1e-3)
+    return true(quiet, counts, NoiseSource(None, [quiet]))
 
 
 def quiet_in_units(true, self, value, *, units, **options):
@@ -161,10 +172,11 @@ def noise_of_the_parent() -> Iterator[None]:
 def narrow(name: str, by: float) -> Patch:
     """Make a constant of the problem smaller than it is."""
     true = getattr(Problem, name)
+    # not the property, whose lock goes to no other process
+    value_of = true.func if isinstance(true, cached_property) else true.fget
 
     def planted(self: Problem) -> float:
-        value = true.func(self) if isinstance(true, cached_property) else true.fget(self)
-        return by * value
+        return by * value_of(self)
 
     return lambda: patch.object(Problem, name, property(planted))
 
@@ -198,6 +210,12 @@ FAULTS: dict[str, Fault] = {
         wrapped(NoiseSource, "integers", quiet_counts),
         "DPThresholdClassifier, a frozen model",
         MANY,
+    ),
+    "true sizes of hidden groups": Fault(
+        wrapped(learn, "release_sizes", true_sizes), "MGR, hidden groups"
+    ),
+    "hardly any noise on sizes of hidden groups": Fault(
+        wrapped(learn, "release_sizes", quiet_sizes), "MGR, hidden groups"
     ),
     "everybody joins a batch": Fault(
         wrapped(NoiseSource, "poisson_sample", all_join), "MGR, batches"

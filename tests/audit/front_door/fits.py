@@ -49,6 +49,17 @@ def fitted(model, make=table, form=np.asarray, **of_data):
     return run
 
 
+def membership(canary):
+    """Learn where groups are hidden; the canary is alone in its group, or there is none in it."""
+    X, y, groups = table(True)
+    groups[0] = int(not canary)
+    hidden = {"neighbours": "replace-one", "group_labels": [0, 1], "fit_intercept": True}
+    model = classifier(solver=MGR(n_steps=2, centring=False), radius=3.0, **hidden)
+    model.fit(X, y, groups=groups)
+    seen = [released(model), model.group_sizes_, np.log(model.plan_.predicted_excess_if_worst)]
+    return np.concatenate(seen), model.privacy_
+
+
 def in_two_calls(canary, **parameters):
     """Learn in two calls of a round each, the canary in the first."""
     model = online(n_rounds=2, batch_size=4, horizon=2, **parameters)

@@ -21,6 +21,7 @@ from tests.audit.front_door.fits import (
     classifier,
     fitted,
     in_two_calls,
+    membership,
     online,
     ranked,
     regressor,
@@ -115,6 +116,7 @@ SCENARIOS: dict[str, Scenario] = {
     "MGR, long rows, float32": Scenario(fitted(classifier(), form=SINGLE, **LONG)),
     "MGR, long rows, pandas": Scenario(fitted(classifier(), form=pd.DataFrame, **LONG)),
     "MGR, long rows, polars": Scenario(fitted(classifier(), form=POLARS, **LONG)),
+    "MGR, hidden groups": Scenario(membership),
     "GDA, a pass": Scenario(fitted(gda(n_steps=1))),
     "GDA, many passes": Scenario(fitted(gda(n_steps=8))),
     "GDA, the paper's schedule": Scenario(

@@ -637,27 +637,34 @@ OVERLAP_OF_BATCHES = {
 OVERLAP_OF_GDA = {name: OVERLAP_FAULTS[name] for name in list(OVERLAP_FAULTS)[:2]}
 
 CASES = {
-    "mgr": Case(MGR, mgr_plans, MGR_FAULTS, {"a clip above the planned one": higher_ceilings}),
+    "mgr": Case(
+        MGR,
+        mgr_plans,
+        MGR_FAULTS,
+        {"a clip above the planned one": higher_ceilings},
+        n_pairs=120,
+    ),
     "mgr on centred rows": Case(
         MGR,
         centred_plans,
         CENTRING_FAULTS,
         {"a diameter of one clip": centred_plans},
-        n_pairs=120,
+        n_pairs=60,
         strength=0.85,
     ),
-    "mgr on whitened rows": Case(MGR, whitened_plans, WHITENING_FAULTS, n_pairs=120, strength=0.85),
+    "mgr on whitened rows": Case(MGR, whitened_plans, WHITENING_FAULTS, n_pairs=60, strength=0.85),
     "mgr below a clip that follows risks": Case(
         MGR,
         low_ceilings,
         {"a clip that only the noise follows": instead(GroupRisks, "sums", _first_ceiling)},
+        n_pairs=60,
     ),
     "mgr on batches": Case(
         MGR,
         batch_plans,
         BATCH_FAULTS,
         {"the diameter for twice the norm": diameters_for_norms},
-        n_pairs=72,
+        n_pairs=36,
         moves=moves_of_batches,
     ),
     "mgr for hidden groups": Case(
@@ -665,16 +672,16 @@ CASES = {
         hidden_plans,
         HIDDEN_FAULTS,
         dict.fromkeys(HIDDEN_FAULTS, lambda: hidden_plans(21)),
-        n_pairs=126,
+        n_pairs=80,
     ),
     "mgr on batches for hidden groups": Case(
         MGR, hidden_batch_plans, n_pairs=42, moves=moves_of_batches
     ),
     "ags": Case(AGS, ags_plans, AGS_FAULTS, n_pairs=120),
     "gda": Case(GDA, gda_plans, GDA_FAULTS, n_pairs=120),
-    "mgr for overlapping groups": Case(MGR, overlapping_plans, OVERLAP_FAULTS, n_pairs=120),
+    "mgr for overlapping groups": Case(MGR, overlapping_plans, OVERLAP_FAULTS, n_pairs=60),
     "mgr on batches for overlapping groups": Case(
-        MGR, overlapping_batch_plans, OVERLAP_OF_BATCHES, n_pairs=72, moves=moves_of_batches
+        MGR, overlapping_batch_plans, OVERLAP_OF_BATCHES, n_pairs=36, moves=moves_of_batches
     ),
     "ags for overlapping groups": Case(
         AGS,

@@ -350,28 +350,28 @@ PLANNED = {"mu_weights": None, "mu_groups": None}
 
 CASES = {
     "phased-erm of moving weights for overlapping groups": of_phases(
-        overlapping_moving_phases, MOVING_PHASES, n_pairs=90, strength=0.65
+        overlapping_moving_phases, MOVING_PHASES, n_pairs=45, strength=0.65
     ),
-    "phased-erm for overlapping groups": of_phases(still_phases, OVERLAPPING_PHASES, n_pairs=180),
+    "phased-erm for overlapping groups": of_phases(still_phases, OVERLAPPING_PHASES, n_pairs=90),
     "phased-erm of planned strengths for overlapping groups": of_few(
-        partial(overlapping_phases, 1, 14, **PLANNED), n_pairs=84
+        partial(overlapping_phases, 1, 14, **PLANNED), n_pairs=28
     ),
-    "phased-erm": of_phases(all_phased_plans, PHASED_FAULTS, n_pairs=180),
+    "phased-erm": of_phases(all_phased_plans, PHASED_FAULTS, n_pairs=120),
     "phased-erm of planned strengths": of_few(partial(phased_plans, 1, 18, **PLANNED), n_pairs=36),
     "phased-erm on centred rows": of_phases(
         partial(phased_plans, 4, 30, losses=LOSSES[:2], facts={"scaling": 1.0}, centring=True),
-        n_pairs=60,
+        n_pairs=45,
         strength=0.9,
     ),
-    "phased-erm on fresh records": of_few(fresh_phases, FRESH_FAULTS, n_pairs=180),
+    "phased-erm on fresh records": of_few(fresh_phases, FRESH_FAULTS, n_pairs=100),
     "phased-erm on fresh records of hidden groups": of_few(
-        partial(hidden_phases, 4, 35, calls=2), n_pairs=140
+        partial(hidden_phases, 4, 35, calls=2), n_pairs=70
     ),
     "phased-erm for hidden groups": of_phases(
         partial(hidden_phases, 0, 70), HIDDEN_FAULTS, HIDDEN_PLANS, n_pairs=140
     ),
     "phased-erm of planned strengths for hidden groups": of_few(
-        partial(hidden_phases, 1, 14, **PLANNED), n_pairs=84
+        partial(hidden_phases, 1, 14, **PLANNED), n_pairs=56
     ),
     "moments": Case(Moments, moments_plans, MOMENTS_FAULTS, n_pairs=40),
     "moments for hidden groups": Case(Moments, partial(moments_plans, hidden_problem), n_pairs=40),

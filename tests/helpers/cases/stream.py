@@ -301,10 +301,10 @@ BATCH_FAULTS = {
 
 CASES = {
     "oco, weighted": Case(
-        OCO, partial(oco_plans, "weighted"), OCO_FAULTS | WEIGHTED_FAULTS, n_pairs=400
+        OCO, partial(oco_plans, "weighted"), OCO_FAULTS | WEIGHTED_FAULTS, n_pairs=192
     ),
     "oco, sampled": Case(
-        OCO, partial(oco_plans, "sampled"), OCO_FAULTS | SAMPLED_FAULTS, n_pairs=400
+        OCO, partial(oco_plans, "sampled"), OCO_FAULTS | SAMPLED_FAULTS, n_pairs=192
     ),
     "online-to-batch": Case(
         OnlineToBatch, batch_plans, BATCH_FAULTS, {"no smoothness": far_moves}, n_pairs=300
@@ -313,5 +313,5 @@ CASES = {
 for make, faults in ((OCO, HIDDEN_OCO_FAULTS), (OnlineToBatch, {})):
     plans = partial(hidden_plans, make)
     CASES[f"{make.name} for hidden groups"] = Case(
-        make, plans, HIDDEN_FAULTS | faults, {OF_HALF_A_PAIR: plans}, n_pairs=400
+        make, plans, HIDDEN_FAULTS | faults, {OF_HALF_A_PAIR: plans}, n_pairs=180
     )

@@ -79,21 +79,20 @@ def off_centre():
     return make
 
 
-SOLVERS = (
-    MGR(150),
-    MGR(150, whitening=False),
-    MGR(150, centring=False),
-    GDA(),
-    PhasedERM(),
-)
+LOSSES = (BinaryLogLoss(), MultinomialLogLoss(3), SquaredError(1.0))
 
 
 @pytest.mark.parametrize(
-    ("solver", "starts"),
-    [*((each, False) for each in SOLVERS), *((each, True) for each in SOLVERS[:3])],
+    ("solver", "loss", "starts"),
+    [
+        *((MGR(150), loss, starts) for loss in LOSSES for starts in (False, True)),
+        (MGR(150, whitening=False), LOSSES[0], True),
+        (MGR(150, centring=False), LOSSES[2], True),
+        (GDA(), LOSSES[1], False),
+        (PhasedERM(), LOSSES[2], False),
+    ],
     ids=repr,
 )
-@pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(3), SquaredError(1.0)])
 def test_a_ball_that_binds_is_that_of_the_rows(solver, loss, starts, off_centre):
     problem, data = off_centre(loss, 1.0 if loss.task != "regression" else 0.5)
     exact = Exact()

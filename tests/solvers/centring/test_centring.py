@@ -14,7 +14,6 @@ from sklearn_dpwg.solvers.centring import (
     BEFORE,
     CENTRE,
     CONSTANT,
-    SHORTEST,
     SPREAD,
     Centring,
     GradientClip,
@@ -96,24 +95,13 @@ def test_the_centre_is_the_mean_and_rows_are_scaled_by_their_spread():
     assert found.clip == pytest.approx(0.9 * math.hypot(1.0, CONSTANT))
 
 
-def test_noise_without_rows_is_no_centre():
-    problem = problem_of()
-    data = make_data(problem, np.zeros((490, 4)), np.ones(490))
-    plan = MGR().plan(problem, BUDGET)
-    found = release_centre(plan, plan.schedule.centring, data, silent())
-    assert not found.center.any()
-    # nor is noise a spread of rows
-    loud = 2.0 * plan.releases[1].noise_multiplier / 490
-    assert found.whitening.max() == pytest.approx(max(loud, SHORTEST**2) ** -0.5, rel=1e-3)
-
-
 @pytest.mark.parametrize("loss", [BinaryLogLoss(), BinaryLogLoss(0.85), SquaredError()], ids=repr)
 def test_no_limited_loss_curves_more_than_is_stated(loss: Loss):
     """Gradients of one record at random weights, long rows against the centre."""
     rng = np.random.default_rng(0)
     stated = replace(centred_problem(problem_of(loss=loss), GradientClip(0.9)), stretch=3.0)
     steepest = 0.0
-    for _ in range(300):
+    for _ in range(120):
         row = rng.normal(size=(1, 4))
         data = make_data(make_problem((1,), loss=loss, n_features=4), 9.0 * row, np.ones(1))
         centring = Centring(-row[0] / np.linalg.norm(row), stated.lipschitz, np.full(4, 3.0))

@@ -12,7 +12,6 @@ from sklearn_dpwg.losses import BinaryLogLoss, Loss, MultinomialLogLoss, Squared
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers import centring as module
-from sklearn_dpwg.solvers.batches import Batches
 from sklearn_dpwg.solvers.centring import (
     BEFORE,
     LONGEST_STRETCH,
@@ -21,11 +20,8 @@ from sklearn_dpwg.solvers.centring import (
     WHITENING_STEP,
     Centring,
     GradientClip,
-    centred_problem,
-    moment_sum_sensitivity,
     release_centre,
 )
-from sklearn_dpwg.solvers.mgr import HedgeRule
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.replay import silent
 
@@ -64,28 +60,6 @@ def test_rows_are_whitened_where_noise_leaves_something_to_see(facts, name):
         assert each.max_count == 1
         assert 1.0 / each.noise_multiplier**2 == pytest.approx(share * BUDGET.mu**2, rel=1e-4)
     assert plan.guarantee.epsilon == pytest.approx(1.0, rel=1e-4)
-
-
-@pytest.mark.parametrize("columns_alone", [False, True])
-def test_a_record_moves_second_moments_by_root_two_and_no_more(columns_alone):
-    problem = problem_of(sizes=(3, 2), n_features=3)
-    rng, worst = np.random.default_rng(0), 0.0
-
-    def released(rows):
-        data = make_data(problem, rows, np.ones(5))
-        sums = data.second_moments(columns_alone=columns_alone)
-        return (
-            sums if columns_alone else sums[np.triu_indices(3)] * [1, 2**0.5, 2**0.5, 1, 2**0.5, 1]
-        )
-
-    for _ in range(300):
-        one = rng.normal(size=(5, 3)) * 10.0 ** rng.uniform(-2, 2)
-        other = one.copy()
-        one[2], other[2] = np.linalg.qr(rng.normal(size=(3, 3)))[0][:2] * rng.choice([1.0, 9.0])
-        if rng.random() < 0.1:
-            one[2], other[2] = np.eye(3)[rng.permutation(3)[:2]]
-        worst = max(worst, np.linalg.norm(released(one) - released(other)))
-    assert 0.999 * math.sqrt(2.0) < worst <= moment_sum_sensitivity(problem)
 
 
 @pytest.mark.parametrize("name", [MOMENTS, SQUARES])
@@ -170,15 +144,3 @@ def test_weights_score_alike_in_both_variables(loss: Loss, of_columns):
         return
     expected = free.hessian(weights, some) @ (2 * apart)
     np.testing.assert_allclose(some @ (second - first), expected, rtol=1e-4, atol=1e-11)
-
-
-@pytest.mark.parametrize("factor", [1.0, 8.0])
-def test_batches_pay_for_rounding_before_a_change_of_variables(factor, monkeypatch):
-    """Sums of a batch are rounded, and then mapped by P: more in proportion to what P stretches."""
-    learned = centred_problem(problem_of(), LIMIT)
-    rule = HedgeRule(learned, MGR(), 20)
-    usual = Batches(rule.problem, rule.sums, 0.1, 1.0, 0.2).rounding
-    larger = factor * learned.rounding_factor
-    monkeypatch.setitem(vars(learned), "rounding_factor", larger)
-    found = Batches(rule.problem, rule.sums, 0.1, 1.0, 0.2).rounding
-    assert found == pytest.approx(factor * np.asarray(usual))

@@ -9,17 +9,15 @@ from hypothesis import strategies as st
 
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SmoothedHinge, SquaredError
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.solvers import MGR, Solution
-from sklearn_dpwg.solvers import mgr as group_weights
+from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.mgr import (
     MIN_LOSS_CLIP,
     GroupWeights,
     LossLevel,
     Shrinkage,
 )
-from sklearn_dpwg.solvers.steps import GainOfGroups, SumSensitivity, hedge
-from tests.helpers.group_data import make_data, make_problem
-from tests.helpers.sources import seeded
+from sklearn_dpwg.solvers.steps import GainOfGroups, SumSensitivity
+from tests.helpers.group_data import make_problem
 
 BUDGET = Budget(1.0, 1e-6)
 
@@ -29,33 +27,6 @@ def adapting(sizes=(50, 400, 3000), loss=None, **parameters):
     if "schedule" not in parameters:
         parameters = {"centring": True} | parameters
     return problem, MGR(n_steps=50, **parameters).plan(problem, BUDGET)
-
-
-def test_the_rate_begins_as_planned_and_follows_the_spread(monkeypatch):
-    monkeypatch.setattr(group_weights, "MAX_LEAD", math.inf)
-    problem, plan = adapting(sizes=(500, 500))
-    schedule, variances = plan.schedule, np.full(2, 1e-6)
-    planned = hedge(problem, 50, variances / 50)[0] / 50
-
-    def rates(spread):
-        """Return the first rate and the one after twenty steps, by how the weights move."""
-        player = GroupWeights(schedule, np.log(problem.prior), GainOfGroups(problem, adapts=False))
-        found = []
-        for t in range(20):
-            before, risk = player.current, spread * math.sqrt(0.25 / np.prod(player.current))
-            up = risk * (-1.0) ** t
-            player.push(np.array([up, 0.0]), variances)
-            found.append(
-                abs(math.log(player.current[0] / before[0] * before[1] / player.current[1]) / risk)
-            )
-        return found[0], found[-1]
-
-    for share in (1.0, 0.1, 4.0):
-        first, last = rates(2.0 * share * schedule.assumed_spread)
-        assert first == pytest.approx(planned, rel=1e-3)
-        # of the assumed spread, which counts ten times, and 19 released ones
-        expected = math.sqrt((10.0 + 19.0 * share**2) / 29.0)
-        assert last == pytest.approx(planned / expected, rel=0.05)
 
 
 @settings(deadline=None)  # the first example plans
@@ -151,37 +122,3 @@ def test_the_share_is_where_the_worst_parabola_is_least(drops):
     parabolas = [-(drop + curvature / 2) * alphas + curvature * alphas**2 / 2 for drop in drops]
     worst = parabolas[int(np.argmin(drops))]
     assert found == pytest.approx(alphas[worst.argmin()], abs=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("risks", "group_weights", "n_steps", "wanted"),
-    [
-        ([0.4, 0.4, 0.4], (0.2, 0.3, 0.5), 10, 1.0),
-        ([0.4], (1.0,), 10, 1.0),
-        ([0.7, 0.8], (0.5, 0.5), 10, 0.5),  # a model that gains nothing
-        ([0.7, 0.8], (0.5, 0.5), 0, 1.0),
-    ],
-)
-def test_groups_that_gain_alike_keep_all(risks, group_weights, n_steps, wanted):
-    assert kept(risks, group_weights=group_weights, n_steps=n_steps) == pytest.approx(wanted)
-
-
-def test_a_start_is_not_shrunk_away(monkeypatch):
-    problem = make_problem(SIZES, loss=BinaryLogLoss(), radius=20.0, scaling=1.0)
-    rng = np.random.default_rng(0)
-    rows = rng.standard_normal((sum(SIZES), problem.n_weights - 1))
-    data = make_data(problem, rows, rng.integers(2, size=len(rows)))
-    plan = MGR(n_steps=20).plan(problem, BUDGET)
-    start = Solution(np.zeros(problem.n_weights), np.full(3, 1 / 3), 0)
-    runs = []
-    for share in (1.0, 0.5):
-        monkeypatch.setattr(Shrinkage, "kept", property(lambda _, share=share: share))
-        runs.append(
-            [
-                MGR(n_steps=20).run(plan, data, seeded(0, plan.releases), start=given).weights
-                for given in (None, start)
-            ]
-        )
-    (all_kept, of_start), (half_kept, again) = runs
-    np.testing.assert_allclose(half_kept, 0.5 * all_kept)
-    np.testing.assert_array_equal(of_start, again)

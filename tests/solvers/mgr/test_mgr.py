@@ -58,7 +58,7 @@ def test_a_sampled_run_is_the_stated_algorithm():
 
 def test_groups_are_drawn_from_their_weights():
     problem = make_problem((4, 9, 30))
-    solver = MGR(schedule="paper", max_passes=4000)
+    solver = MGR(schedule="paper", max_passes=1500)
     plan = solver.plan(problem, Budget(60.0, 1e-6))
     n_steps = plan.n_steps
     still = dataclasses.replace(plan.schedule, prior=(0.5, 0.3, 0.2), group_rate=0.0)
@@ -74,8 +74,9 @@ def test_groups_are_drawn_from_their_weights():
 # --- shapes and extremes -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("solver", [MGR(n_steps=25), MGR(schedule="paper")])
-@pytest.mark.parametrize("scale", [1e3, 1e6, 1e100])
+@pytest.mark.parametrize(
+    ("scale", "solver"), [(1e6, MGR(n_steps=25)), (1e100, MGR(schedule="paper"))]
+)
 def test_wild_answers_leave_no_nan(scale, solver):
     problem = make_problem((1, 2, 30))
     plan = solver.plan(problem, BUDGET)
@@ -87,7 +88,7 @@ def test_wild_answers_leave_no_nan(scale, solver):
     assert all(np.all(asked.sensitivity > 0.0) for asked in source.asked)
 
 
-@pytest.mark.parametrize("least", [1e-12, 1e-300, 0.0])
+@pytest.mark.parametrize("least", [1e-300, 0.0])
 def test_tiny_group_weights_recover(least):
     """In log space a weight of 1e-300 grows back; it is not stuck and not NaN."""
     problem = make_problem((5, 5))
@@ -103,15 +104,6 @@ def test_tiny_group_weights_recover(least):
     data = make_data(problem, *random_data(problem, 0))
     found = MGR().run(plan, data, source, start=start)
     assert found.group_weights[0] == pytest.approx(1.0)
-
-
-def test_a_fixed_step_size_is_kept_whatever_the_noise():
-    problem = make_problem((40, 90), radius=100.0)
-    plan = MGR(n_steps=3, step_size=0.25, averaging=0.01).plan(problem, BUDGET)
-    source = fixed_transcript(0, {})
-    found = MGR().run(plan, make_data(problem, *random_data(problem, 0)), source)
-    moved = sum(asked.answer for asked in source.asked[::2])
-    np.testing.assert_allclose(found.weights, -0.25 * moved)
 
 
 # --- it learns ---------------------------------------------------------------------------------
@@ -138,22 +130,6 @@ def easy_classification(sizes, radius=5.0):
     wrong = rng.random(len(rows)) < 0.1
     signs = np.sign(np.einsum("ij,ij->i", rows, slopes))
     return problem, make_data(problem, rows, np.where(wrong, -signs, signs))
-
-
-def test_the_worst_group_gains_from_reweighting():
-    """With weights frozen at the prior the small group is left behind."""
-    problem, data = easy_regression((4000, 500, 500))
-    solver = MGR(n_steps=400)
-    plan = solver.plan(problem, Budget(1e3, 1e-6))
-    worst = {}
-    for rate in (0.1, 0.0, -0.1):
-        schedule = dataclasses.replace(plan.schedule, group_rate=rate, adapts=rate > 0.0)
-        found = solver.run(
-            dataclasses.replace(plan, schedule=schedule), data, seeded(0, plan.releases)
-        )
-        worst[rate] = data.risks(found.weights).max()
-    adapted, frozen, wrong_sign = worst.values()
-    assert adapted < frozen < wrong_sign
 
 
 @pytest.mark.parametrize("easy", [easy_regression, easy_classification])

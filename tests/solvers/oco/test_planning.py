@@ -13,8 +13,6 @@ from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.solvers import OCO, OnlineToBatch
 from sklearn_dpwg.solvers.oco import (
-    AVERAGED_VARIANCE,
-    LONGEST_STEP,
     RISK_SPREAD,
     WEIGHT_SHARES,
 )
@@ -22,26 +20,6 @@ from tests.helpers.group_data import make_problem
 
 BUDGET = Budget(1.0, 1e-6)
 SIZES = (20_000, 3_000, 900)
-
-
-@pytest.mark.parametrize("loss", [BinaryLogLoss(), Hinge()], ids=repr)
-@pytest.mark.parametrize("noise_std", [0.5, 5.0, 100.0])
-def test_the_strength_is_the_best_one(loss, noise_std):
-    schedule = OCO(n_rounds=100).plan(make_problem(SIZES, loss=loss), BUDGET).schedule
-    rule = dataclasses.replace(schedule, initial_distance=4.0)
-    smoothness, lipschitz = rule.smoothness, rule.problem.lipschitz
-    strength = rule.strength(noise_std)
-
-    def bound(gamma):
-        moved, start = noise_std / gamma * math.sqrt(AVERAGED_VARIANCE), 16.0 * gamma / 200.0
-        if math.isinf(smoothness):
-            return start + lipschitz**2 / (2 * gamma) + lipschitz * moved
-        return start + 0.5 * smoothness * moved**2
-
-    if strength > 1.0001 * smoothness / LONGEST_STEP or math.isinf(smoothness):
-        assert all(bound(strength) <= bound(f * strength) for f in (0.5, 0.9, 1.1, 2.0))
-    assert rule.strength(2.0 * noise_std) >= strength
-    assert dataclasses.replace(rule, fixed_strength=7.0).strength(noise_std) == 7.0
 
 
 @pytest.mark.parametrize("play", ["weighted", "sampled"])

@@ -68,14 +68,18 @@ def is_algorithm_1(loss=None, *, power=1.0, learner=None, noise="toeplitz") -> b
     )
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
-@pytest.mark.parametrize("power", [0.0, 1.0, 3.0])
-@pytest.mark.parametrize("kind", [FTRL, OptimisticFTRL])
+@pytest.mark.parametrize(
+    ("loss", "power", "kind"),
+    [
+        (loss, (0.0, 1.0, 3.0)[index % 3], (FTRL, OptimisticFTRL)[index % 2])
+        for index, loss in enumerate(LOSSES)
+    ],
+)
 def test_a_game_is_algorithm_1(loss, power, kind):
     assert is_algorithm_1(loss, power=power, learner=kind(strength=2.0))
 
 
-@pytest.mark.parametrize("sizes", [(40,), (20, 20), (31, 5, 4), (8,) * 5])
+@pytest.mark.parametrize("sizes", [(40,), (31, 5, 4)])
 def test_paper_rounds_read_one_record(sizes):
     """Groups take turns, and the run is Algorithm 1 on the records in that order."""
     problem = make_problem(sizes)
@@ -199,30 +203,3 @@ def test_without_noise_the_risk_of_the_mixture_is_minimised(learner, convexity):
     assert risk(found) - risk(best) < 0.25 * (at_zero - risk(best))
     if convexity:
         assert np.linalg.norm(found) < np.linalg.norm(best)
-
-
-def test_what_a_parameter_free_learner_hears():
-    """Gradients shortened to β_t L + 4√d s_t, and ξ_t, ν_t at what it played."""
-    problem = make_problem((40,))
-    solver = OnlineToBatch("parameter-free", power=3.0, n_rounds=8, noise="tree")
-    plan = solver.plan(problem, BUDGET)
-    schedule = plan.schedule
-    data = make_data(problem, *random_records(problem, np.random.default_rng(2)))
-    game = solver.begin(plan, silent())
-    game.advance(Listed(data), [20])
-    told = []
-    game._player.update = lambda *loss: told.append(loss)
-    game._weights = np.array([0.3, 0.0, 0.4])
-    game._n_played = step = 5
-    std = schedule.multiplier * game._largest * game._sums.unit_std
-    noise_norm, weight = math.sqrt(3) * std, 5.0**3
-    xi = problem.lipschitz * step**2.5 / math.sqrt(5.0) + noise_norm
-    nu = problem.smoothness * step**2.5 / math.sqrt(5.0)
-    longest = weight * problem.lipschitz + 4.0 * noise_norm
-    for size, active in [(1.0, 1.0), (1e9, longest)]:
-        game._teach(np.array([size, 0.0, 0.0]), weight)
-        linear, curvature, center = told.pop()
-        assert np.allclose(linear, [active, 0.0, 0.0] + xi * np.array([0.6, 0.0, 0.8]))
-        assert curvature == pytest.approx(2.0 * nu)
-        assert not center.any()
-    assert schedule.strength >= longest + xi + 2.0 * nu * problem.radius

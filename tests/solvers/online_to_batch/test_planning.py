@@ -11,16 +11,17 @@ from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.solvers import OnlineToBatch
-from sklearn_dpwg.solvers.learners import FTRL
 from tests.helpers.group_data import make_problem
 from tests.helpers.reference import papers_node_std
 
 BUDGET = Budget(1.0, 1e-6)
 
 
-@pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(3)], ids=lambda x: x.name)
-@pytest.mark.parametrize("power", [1.0, 2.0])
-@pytest.mark.parametrize("convexity", [0.0, 0.01])
+@pytest.mark.parametrize(
+    ("loss", "power", "convexity"),
+    [(BinaryLogLoss(), 1.0, 0.01), (BinaryLogLoss(), 2.0, 0.0), (MultinomialLogLoss(3), 2.0, 0.01)],
+    ids=str,
+)
 def test_bound_is_the_one_written_down(loss, power, convexity):
     sizes, n_rounds = (6_000, 2_000), 40
     problem = make_problem(sizes, loss=loss, radius=5.0, n_features=6)
@@ -50,19 +51,6 @@ def test_bound_is_the_one_written_down(loss, power, convexity):
     bound += 0.5 * convexity * initial_distance**2
     assert plan.predicted_excess_if_worst == pytest.approx([bound / 0.75, bound / 0.25], rel=1e-6)
     assert gamma >= curve * (beta**2 / total).max()
-
-
-def test_a_plan_is_the_best_of_what_is_tried():
-    problem = make_problem((30_000,), radius=10.0, n_features=8)
-    best = OnlineToBatch().plan(problem, BUDGET)
-    for n_rounds in (10, 30, 100, 250):
-        tried = OnlineToBatch(n_rounds=n_rounds).plan(problem, BUDGET)
-        assert best.predicted_excess <= tried.predicted_excess * (1 + 1e-9)
-        strength = tried.schedule.strength
-        for factor in (1.2, 2.0, 5.0):
-            other = FTRL(strength=factor * strength)
-            bound = OnlineToBatch(other, n_rounds=n_rounds).plan(problem, BUDGET).predicted_excess
-            assert tried.predicted_excess <= bound * (1 + 1e-3)
 
 
 def test_groups_without_end():
@@ -103,9 +91,10 @@ def test_paper_schedule_is_the_papers(learner):
     assert ("unstated" in str(plan)) == (learner == "parameter-free")
 
 
-@pytest.mark.parametrize("power", [0.0, 0.5, 3.0])
-@pytest.mark.parametrize("radius", [1e-3, 300.0])
-@pytest.mark.parametrize("noise", [None, "toeplitz"])
+@pytest.mark.parametrize(
+    ("power", "radius", "noise"),
+    [(0.0, 1e-3, None), (0.5, 300.0, "toeplitz"), (3.0, 300.0, None), (3.0, 1e-3, "toeplitz")],
+)
 def test_paper_noise_is_stated_at_what_it_costs(power, radius, noise):
     """What a run states is never below Lemma 1's, and is not above it everywhere."""
     problem = make_problem((500,), radius=radius)

@@ -9,15 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.data.oracles import GeneratorOracle
 from sklearn_dpwg.losses import Hinge, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import PhasedERM, Solution, phased_erm
 from tests.helpers import selections
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_records
-from tests.helpers.relations import WITHIN_GROUP
 from tests.helpers.replay import silent
 from tests.solvers.oco.test_oco import Listed
 
@@ -32,8 +29,11 @@ def fresh(sizes, calls=1, **facts):
     return problem, data, Listed(data)
 
 
-@pytest.mark.parametrize("loss", [None, SquaredError(), Hinge()], ids=repr)
-@pytest.mark.parametrize("sizes", [(90, 40), (33,), (7, 9, 300)])
+@pytest.mark.parametrize(
+    ("loss", "sizes"),
+    [(None, (7, 9, 300)), (SquaredError(), (33,)), (Hinge(), (90, 40))],
+    ids=repr,
+)
 def test_it_is_the_papers_run_on_the_same_parts(loss, sizes, monkeypatch):
     """Parts that an oracle deals, and such of fixed data, on one transcript."""
 
@@ -107,29 +107,6 @@ def test_planned_phases_have_the_whole_budget(calls):
     assert (weights.paid_count, risks.paid_count) == (1, 1)
     spent = weights.noise_multiplier**-2 + risks.noise_multiplier**-2
     assert math.sqrt(spent) == pytest.approx(BUDGET.mu, rel=1e-5)
-
-
-@pytest.mark.parametrize("parameters", [{}, {"solver__schedule": "paper"}], ids=str)
-def test_an_oracle_and_parts_of_a_stream(parameters):
-    """`fit_oracle` and `partial_fit`, with what they cost; a plan of what is planned learns."""
-
-    def generate(group, size, rng):
-        X = rng.uniform(-0.7, 0.7, size=(size, 2))
-        return X, (X[:, 0] > (0.1 if group == "a" else -0.1)).astype(int)
-
-    model = DPWorstGroupClassifier(
-        4.0, 1e-5, solver=PhasedERM(horizon=2), data_norm=1.0, classes=[0, 1], **WITHIN_GROUP
-    ).set_params(**parameters)
-    facts = {"group_labels": ["a", "b"], "group_sizes": [3000, 3000], "n_features": 2}
-    model.fit_oracle(GeneratorOracle(generate, random_state=0), **facts)
-    assert model.n_iter_ == model.plan_.n_steps
-    assert model.privacy_.epsilon <= 4.0
-    X, y = generate("a", 4000, np.random.default_rng(0))
-    groups = np.tile(["a", "b"], 2000)
-    model.partial_fit(X[:2000], y[:2000], groups=groups[:2000])
-    first = model.n_iter_
-    model.partial_fit(X[2000:], y[2000:], groups=groups[2000:])
-    assert first < model.n_iter_ <= model.plan_.n_steps
 
 
 def test_what_cannot_be_planned():

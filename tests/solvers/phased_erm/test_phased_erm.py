@@ -1,15 +1,17 @@
 """Is a run the algorithm that the theory page states, and does it learn?"""
 
+import math
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 
-from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.solvers import MGR, PhasedERM
+from sklearn_dpwg.solvers import PhasedERM
+from sklearn_dpwg.solvers import rounds as releases
 from sklearn_dpwg.solvers.steps import CORRECTION
 from tests.helpers.convex_programs import mixture, regularised
 from tests.helpers.group_data import make_data, make_problem, make_risks
@@ -113,7 +115,16 @@ def test_plans_learn_for_the_worst_group(loss):
     assert found < 0.8 * average
 
 
-@pytest.mark.parametrize("solver", [PhasedERM(), MGR()], ids=repr)
-def test_kinks_are_learned_by_phases_and_by_short_steps(solver):
-    """In most runs; in some phases circle. With equal shares of its iterates MGR has 0.02."""
-    assert excess(solver, Hinge(), BUDGET, 1)[0] < 0.01
+def test_a_phase_that_is_not_solved_is_an_error(monkeypatch):
+    problem, solver = make_problem((40, 9), radius=3.0), PhasedERM(1)
+    data, plan = make_data(problem, *random_data(problem, 0)), solver.plan(problem, BUDGET)
+    solve = releases.solve_saddle_point
+    monkeypatch.setattr(
+        releases,
+        "solve_saddle_point",
+        lambda *args, **named: replace(solve(*args, **named), gap=math.nan),
+    )
+    noise = seeded(0, plan.releases)
+    with pytest.raises(ArithmeticError, match="bug"):
+        solver.run(plan, data, noise)
+    assert noise.draws == ()

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, Hinge, Quantile, SquaredError
+from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, Hinge, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import PhasedERM
-from sklearn_dpwg.solvers.phased_erm import PHASES, WIDTHS, passes_of_a_phase
+from sklearn_dpwg.solvers.phased_erm import PHASES, passes_of_a_phase
 from sklearn_dpwg.solvers.rounds import STRENGTHS, DescentBound
 from sklearn_dpwg.solvers.solver import by_loss
 from sklearn_dpwg.solvers.steps import CORRECTION, risk_spread
@@ -74,22 +74,6 @@ def test_no_quadratic_exceeds_the_bound(descent):
         stds = std / np.array(bound.strength_ratios)
         found = exact_excess(eigenvalues, target, strengths, stds, bound.averaged)
         assert found <= bounds[index] * (1 + 1e-9)
-
-
-@pytest.mark.parametrize(("n_phases", "averaged"), [(1, 1), (4, 1), (8, 5), (16, 11)])
-def test_the_bound_is_nearly_attained(n_phases, averaged):
-    """One direction alone attains the bias, equal ones nearly the noise."""
-    bound = DescentBound(2.0, 1e9, 0.3, 8, (1.0,) * n_phases, averaged)
-    index = int(np.argmin(np.abs(STRENGTHS - 0.01)))
-    strengths = np.full(n_phases, STRENGTHS[index])
-    silent, noisy = (bound.at_strengths(np.full_like(STRENGTHS, std))[index] for std in (1e-9, 1e3))
-    bias = max(
-        exact_excess(np.array([h]), np.array([2.0]), strengths, [0.0] * n_phases, averaged)
-        for h in np.geomspace(1e-5, 0.3, 60)
-    )
-    assert bias > 0.9 * silent
-    noise = exact_excess(np.full(8, 0.3 / 8), np.zeros(8), strengths, [1e3] * n_phases, averaged)
-    assert noise > 0.7 * noisy
 
 
 @pytest.mark.parametrize("loss", [AbsoluteError(), Hinge(), BinaryLogLoss(), SquaredError()])
@@ -175,21 +159,6 @@ def test_plans_are_the_best_of_what_they_may_choose():
             assert best.predicted_excess <= other.predicted_excess + 1e-12
 
 
-@pytest.mark.parametrize("loss", [Hinge(), AbsoluteError(), Quantile(0.3)])
-def test_kinks_are_rounded_off_by_a_public_width(loss):
-    problem = make_problem((3000, 500), loss=loss)
-    plan = PhasedERM().plan(problem, BUDGET)
-    width = plan.schedule.solved.loss.width
-    assert width in WIDTHS
-    assert plan.schedule.solved.loss == loss.smoothed(width)
-    # narrower where there is more to learn from
-    small = PhasedERM().plan(make_problem((9, 5), loss=loss), BUDGET)
-    assert small.schedule.solved.loss.width >= width
-    fixed = PhasedERM(smoothing_width=0.3).plan(problem, BUDGET)
-    assert fixed.schedule.solved.loss == loss.smoothed(0.3)
-    assert fixed.predicted_excess >= plan.predicted_excess - 1e-12
-
-
 # --- the paper ---------------------------------------------------------------------------------
 
 
@@ -233,8 +202,8 @@ def theorem_of_the_paper(problem, plan):
     return total + L * moved
 
 
-@pytest.mark.parametrize("sizes", [(2000,), (1000, 4000), (300,) * 5])
-@pytest.mark.parametrize("epsilon", [0.5, 1e5])  # at the last, with more than the paper's noise
+# at the last, with more than the paper's noise
+@pytest.mark.parametrize(("sizes", "epsilon"), [((2000,), 0.5), ((300,) * 5, 1e5)])
 def test_paper_plans_predict_what_lemma_4_prints(sizes, epsilon):
     problem = make_problem(sizes, radius=5.0, n_features=4)
     plan = PhasedERM(schedule="paper").plan(problem, Budget(epsilon, 1e-6))
