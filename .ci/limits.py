@@ -45,14 +45,29 @@ def exported(path: Path) -> list[str]:
 
 
 def parameters(paths: list[Path]) -> Iterator[tuple[str, int]]:
-    """Yield each public estimator and the number of its parameters."""
-    for path in paths:
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and node.name.startswith("DP"):
-                for part in node.body:
-                    if isinstance(part, ast.FunctionDef) and part.name == "__init__":
-                        args = part.args
-                        yield node.name, len(args.args) - 1 + len(args.kwonlyargs)
+    """Yield each public estimator and the number of its parameters: fields of it and its bases."""
+    classes = {
+        node.name: node
+        for path in paths
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef)
+    }
+
+    def fields(name: str) -> set[str]:
+        node = classes[name]
+        bases = [base.id for base in node.bases if getattr(base, "id", None) in classes]
+        own = {
+            part.target.id
+            for part in node.body
+            if node.decorator_list  # @dataclass
+            if isinstance(part, ast.AnnAssign) and "ClassVar" not in ast.unparse(part.annotation)
+        }
+        return {name for name in own if name[0] != "_"}.union(*map(fields, bases))
+
+    bases = {getattr(base, "id", None) for node in classes.values() for base in node.bases}
+    for name in sorted(classes.keys() - bases):
+        if name.startswith("DP"):
+            yield name, len(fields(name))
 
 
 def measure(root: Path) -> dict[str, int]:
