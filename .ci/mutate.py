@@ -118,10 +118,10 @@ def measure(copy: Path, workers: int) -> dict:
     data.read()
     lines = {}
     for file in targets():
-        found = data.contexts_by_lineno(str((copy / file).resolve()))
+        actual = data.contexts_by_lineno(str((copy / file).resolve()))
         lines[str(file)] = {
             line: sorted({re.split(r"\[|\|", context)[0] for context in contexts if context})
-            for line, contexts in found.items()
+            for line, contexts in actual.items()
         }
     return {"seconds": seconds, "lines": lines}
 
@@ -144,13 +144,13 @@ def statement(source: str, line: int) -> range:
 def tests_of(mutation: MutationSpec, measured: dict, seconds: float) -> tuple[list[str], float]:
     """Return the tests that run the lines of a mutant, within the time, and their time."""
     of_file = measured["lines"].get(str(mutation.module_path), {})
-    wanted = statement(mutation.module_path.read_text(encoding="utf-8"), mutation.start_pos[0])
-    found = {test for line in wanted for test in of_file.get(str(line), ())}
-    if not found:  # what runs at import
-        found = {test for tests in of_file.values() for test in tests}
+    expected = statement(mutation.module_path.read_text(encoding="utf-8"), mutation.start_pos[0])
+    actual = {test for line in expected for test in of_file.get(str(line), ())}
+    if not actual:  # what runs at import
+        actual = {test for tests in of_file.values() for test in tests}
     folder = f"tests/{mutation.module_path.relative_to(PACKAGE).parent.as_posix()}"
     took = measured["seconds"]
-    ordered = sorted(found, key=lambda test: (not test.startswith(folder), took.get(test, 0.0)))
+    ordered = sorted(actual, key=lambda test: (not test.startswith(folder), took.get(test, 0.0)))
     chosen: list[str] = []
     total = 0.0
     for test in ordered:

@@ -74,8 +74,10 @@ def write_report(path: Path) -> None:
     draw = random.Random(0)
     groups = draw.choices(labels, weights=[60, 30, 8, 2], k=6000)
     truth = [int(draw.random() < 0.6) for _ in groups]
-    said = [1 - y if draw.random() < 0.2 else y for y in truth]
-    result = GroupAudit(epsilon=1.0, group_labels=labels).run(truth, said, groups, kind="decisions")
+    stated = [1 - y if draw.random() < 0.2 else y for y in truth]
+    result = GroupAudit(epsilon=1.0, group_labels=labels).run(
+        truth, stated, groups, kind="decisions"
+    )
     AuditReport(result, title="A report").write_html(path)
 
 

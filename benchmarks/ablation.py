@@ -60,7 +60,7 @@ SWITCHES: dict[str, dict[str, Any] | Callable[[], Any]] = {
     "whitening": {"whitening": False},
     "shrinkage": of_loss(shrinks=False),
     "rates that follow risks": constant(mgr, "ASSUMED_STEPS", 1e9),
-    "share of the game": of_loss(directions=1e6),
+    "fraction of the game": of_loss(directions=1e6),
     "largest lead": constant(mgr, "MAX_LEAD", math.inf),
     "scale of rows": constant(centring, "SHORTEST", 1.0),
     "clip by the level": of_loss(clip_of_level=math.inf),
@@ -81,8 +81,8 @@ def change_of(text: str) -> tuple[str, Any]:
         return where, values
     if where == "loss":
         return "patch", of_loss(**values)
-    (found,) = (each for each in MODULES if each.endswith(where))
-    return "patch", constant(import_module(f"sklearn_dpwg.{found}"), name, values[name])
+    (result,) = (each for each in MODULES if each.endswith(where))
+    return "patch", constant(import_module(f"sklearn_dpwg.{result}"), name, values[name])
 
 
 def changed(text: str) -> Method:
@@ -124,9 +124,9 @@ def main() -> None:
         for method in methods:
             row = {f"{kind}, {cells.name.nunique()} tasks": method}
             for epsilon in asked.epsilon:
-                found = compare(cells, (method, epsilon), ("ours", epsilon))
-                mean, error = found.value.mean(), found.value.std() / len(found) ** 0.5
-                better, worse = ((found.verdict == sign).sum() for sign in (-1, 1))
+                result = compare(cells, (method, epsilon), ("ours", epsilon))
+                mean, error = result.value.mean(), result.value.std() / len(result) ** 0.5
+                better, worse = ((result.verdict == sign).sum() for sign in (-1, 1))
                 row[f"ε = {epsilon:g}"] = f"{mean:+.4f} ± {error:.4f}; {better} / {worse}"
             rows.append(row)
         print(table(rows), end="\n\n")

@@ -47,11 +47,11 @@ class Task:
 
     def of_model(self, model) -> list[float]:
         """Return the area of each seeded fit."""
-        found = []
+        result = []
         for seed in range(N_FITS if isinstance(model, DPAUCClassifier) else N_SEEDS):
             model.set_params(random_state=seed).fit(self.X, self.y)
-            found.append(self.area(model.coef_[0]))
-        return found
+            result.append(self.area(model.coef_[0]))
+        return result
 
 
 def choice() -> None:

@@ -73,8 +73,8 @@ def fit(task: Task, loss: str, solver: str, epsilon: float, seed: int) -> Any:
 def losses_of(task: Task, part: Part, loss: str, model: Any) -> np.ndarray:
     """Return the mean loss of each group of a part, residuals in widths of the target's bounds."""
     if loss == "thirds":
-        codes, shares = thirds(part.y, task), model.predict_proba(part.X)
-        each = -np.log(np.maximum(shares[np.arange(len(codes)), codes], 1e-300))
+        codes, fractions = thirds(part.y, task), model.predict_proba(part.X)
+        each = -np.log(np.maximum(fractions[np.arange(len(codes)), codes], 1e-300))
     elif loss == "log_loss":
         each = np.logaddexp(0.0, -part.targets * model.decision_function(part.X))
     elif loss == "hinge":
@@ -103,38 +103,38 @@ def cells(loss: str, asked: argparse.Namespace) -> Iterator[Cell]:
         roots, n_columns = np.sqrt(task.group_sizes), task.train.X.shape[1] + 1
         size = roots.sum() / (1.0 / roots).sum()
         for epsilon in asked.epsilon:
-            found: tuple[list[np.ndarray], ...] = ([], [])
+            result: tuple[list[np.ndarray], ...] = ([], [])
             for seed, split in enumerate(splits(task, asked.splits)):
-                for of_solver, solver in zip(found, SOLVERS[loss], strict=True):
+                for of_solver, solver in zip(result, SOLVERS[loss], strict=True):
                     model = fit(split, loss, solver, epsilon, seed)
                     of_solver.append(losses_of(split, split.test, loss, model))
             place = Budget(epsilon, DELTA).mu * size / n_columns**1.5
-            yield Cell(name, epsilon, place, (np.array(found[0]), np.array(found[1])))
+            yield Cell(name, epsilon, place, (np.array(result[0]), np.array(result[1])))
 
 
-def line(title: str, kind: str, found: list[Cell]) -> str:
+def line(title: str, kind: str, result: list[Cell]) -> str:
     """Return what is found of some cells."""
-    worst = np.array([[each.mean(axis=0).max() for each in cell.losses] for cell in found])
-    verdicts = [difference(*reversed(cell.losses)).verdict(kind) for cell in found]
+    worst = np.array([[each.mean(axis=0).max() for each in cell.losses] for cell in result])
+    verdicts = [difference(*reversed(cell.losses)).verdict(kind) for cell in result]
     ratio = float(np.exp(np.log(worst[:, 1] / worst[:, 0]).mean()))
     return (
-        f"{title:<16}{len(found):>6}{worst[:, 0].mean():>11.4f}{worst[:, 1].mean():>11.4f}"
+        f"{title:<16}{len(result):>6}{worst[:, 0].mean():>11.4f}{worst[:, 1].mean():>11.4f}"
         f"{ratio:>8.3f}{verdicts.count(-1):>8}{verdicts.count(1):>7}"
     )
 
 
-def show(loss: str, found: list[Cell]) -> None:
+def show(loss: str, result: list[Cell]) -> None:
     """Print a line for each ε and, where a rule goes by it, for each range of the place."""
     kind = "classification" if loss in OF_CLASSES or loss == "thirds" else "regression"
     first, second = SOLVERS[loss]
     print(f"{loss:<16}{'tasks':>6}{first:>11}{second:>11}{'ratio':>8}{'better':>8}{'worse':>7}")
-    for epsilon in dict.fromkeys(cell.epsilon for cell in found):
-        own = [cell for cell in found if cell.epsilon == epsilon]
+    for epsilon in dict.fromkeys(cell.epsilon for cell in result):
+        own = [cell for cell in result if cell.epsilon == epsilon]
         print(line(f"ε = {epsilon:g}", kind, own), flush=True)
     if loss != "squared_error":
         return
     for low, high in zip((0.0, *EDGES), (*EDGES, np.inf), strict=True):
-        own = [cell for cell in found if low <= cell.place < high]
+        own = [cell for cell in result if low <= cell.place < high]
         if own:
             print(line(f"from {low:g}", kind, own), flush=True)
 

@@ -115,10 +115,18 @@ def fits(data: Bunch, n_seeds: int, *, grouped: bool = True, **parameters: Any) 
 
 
 def excess_of_fits(
-    data: Bunch, n_seeds: int, *, optimum: float | None = None, grouped: bool = True, **told: Any
+    data: Bunch,
+    n_seeds: int,
+    *,
+    optimum: float | None = None,
+    grouped: bool = True,
+    **settings: Any,
 ) -> np.ndarray:
     """Return the excess worst-group risk of seeded fits over the optimum, or the reference one."""
-    risks, models = unit_risks(data, grouped=grouped), fits(data, n_seeds, grouped=grouped, **told)
+    risks, models = (
+        unit_risks(data, grouped=grouped),
+        fits(data, n_seeds, grouped=grouped, **settings),
+    )
     least = data.entry.reference_optimum if optimum is None else optimum
     return np.array([worst_risk(each, risks, data) - least for each in models])
 
@@ -252,8 +260,8 @@ def excess_table(
     data = [load_dataset(name) for name in names]
     row(title, names, first=30)
     for label, parameters in variants.items():
-        found = [excess_of_fits(each, n_seeds, **{**shared, **parameters}) for each in data]
-        row(label, [cell(values, errors) for values in found], first=30)
+        result = [excess_of_fits(each, n_seeds, **{**shared, **parameters}) for each in data]
+        row(label, [cell(values, errors) for values in result], first=30)
     if zero:
         row("predict nothing", [f"{zero_excess(each):.4f}" for each in data], first=30)
 
@@ -268,10 +276,10 @@ def sweep(
     """Print each curve over values, its slope where it is below `enough`, and theory's slope."""
     print(f"\n{title}")
     row("", [*(f"{value:,g}" for value in values), "slope", "theory"], 11, 36)
-    found = {}
+    result = {}
     for label, (at, theory) in curves.items():
-        found[label] = curve = np.array([at(value) for value in values])
+        result[label] = curve = np.array([at(value) for value in values])
         kept = curve < enough
         slope = slope_of(np.asarray(values)[kept], curve[kept]) if kept.sum() > 1 else np.nan
         row(label, [*(f"{each:.3g}" for each in curve), f"{slope:.2f}", theory], 11, 36)
-    return found
+    return result

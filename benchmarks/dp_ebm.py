@@ -22,18 +22,18 @@ METHODS = [LINES, BENDS, *BLIND.values(), EBM, TREES, FAIR_TREES]
 
 def over_records(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the frame with mean losses of records, not of the worst group."""
-    shares = {}
+    fractions = {}
     for name in frame.name.unique():
         task = load_by_name(name)
         codes = np.concatenate([task.train.codes, task.test.codes])
         sizes = np.bincount(codes, minlength=len(task.group_labels))
-        shares[name] = sizes / sizes.sum()
-    losses = [each.test.mean(axis=0) @ shares[each.name] for each in frame.itertuples()]
+        fractions[name] = sizes / sizes.sum()
+    losses = [each.test.mean(axis=0) @ fractions[each.name] for each in frame.itertuples()]
     return frame.assign(loss=losses)
 
 
 def means(frame: pd.DataFrame, start: str, end: str) -> str:
-    """Return mean losses, shares of the way from a method to trees, and tasks better than EBM."""
+    """Return mean losses, how far from a method to trees they are, and tasks better than EBM."""
     losses = frame.pivot_table(index="name", columns=["method", "epsilon"], values="loss")
     rows = []
     for method in METHODS:
@@ -55,8 +55,8 @@ def verdicts(frame: pd.DataFrame) -> str:
     for method, other in [(BENDS, LINES), (LINES, EBM), (BENDS, EBM), (BLIND[BENDS], EBM)]:
         row = {"method": f"{method} less {other}"}
         for epsilon in budgets:
-            found = held_out.compare(frame, (method, epsilon), (other, epsilon))
-            row[f"ε = {epsilon:g}"] = held_out.described(found)
+            result = held_out.compare(frame, (method, epsilon), (other, epsilon))
+            row[f"ε = {epsilon:g}"] = held_out.described(result)
         rows.append(row)
     return table(rows)
 
@@ -73,12 +73,12 @@ def main() -> None:
     frame = frame[frame.epsilon.isin([*asked.epsilons, np.inf])]
     for kind, own in frame.groupby("kind"):
         of = f"**{kind.capitalize()}**, {own.name.nunique()} tasks"
-        told = f"and on how many tasks it is less than that of {EBM}"
-        print(f"{of}. Mean loss of the worst group, share of the way from *{LINES}* to")
-        print(f"*{FAIR_TREES}*, {told}:\n")
+        facts = f"and on how many tasks it is less than that of {EBM}"
+        print(f"{of}. Mean loss of the worst group, fraction of the way from *{LINES}* to")
+        print(f"*{FAIR_TREES}*, {facts}:\n")
         print(means(own, LINES, FAIR_TREES))
-        print(f"\n{of}. Mean loss of all records, share of the way from *{BLIND[LINES]}* to")
-        print(f"*{TREES}*, {told}:\n")
+        print(f"\n{of}. Mean loss of all records, fraction of the way from *{BLIND[LINES]}* to")
+        print(f"*{TREES}*, {facts}:\n")
         print(means(over_records(own), BLIND[LINES], TREES))
         least = f"{held_out.LEAST[kind]:g} and two standard errors"
         print(f"\n{of}. Worst group: difference, 95 % interval by source, tasks clearly better")

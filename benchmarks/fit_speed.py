@@ -63,10 +63,10 @@ def measure_pass() -> None:
     def line(name: str, rows, loss: Loss, least: float | None = None) -> None:
         risks = random_risks(rows, loss)
         weights = np.random.default_rng(2).standard_normal(risks.n_weights)
-        share, spread = ratios(rows.sum, lambda: risks.risks_and_gradients(weights), 15)
+        fraction, spread = ratios(rows.sum, lambda: risks.risks_and_gradients(weights), 15)
         target = "" if least is None else f">= {least:.2f}"
-        report(f"bandwidth over that of X.sum(): {name}", target, share, spread,
-               holds=least is None or share >= least)  # fmt: skip
+        report(f"bandwidth over that of X.sum(): {name}", target, fraction, spread,
+               holds=least is None or fraction >= least)  # fmt: skip
 
     line("log loss, 10^6 x 50", X, BinaryLogLoss(), 0.5)
     line("the same, by columns", np.asfortranarray(X), BinaryLogLoss())

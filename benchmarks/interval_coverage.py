@@ -98,10 +98,10 @@ def measure(
     measured = []
     for rate in RATES:
         counts = draw_counts(kind, n, rate, epsilon, repetitions, rng)
-        found = [interval(count, noise) for count in counts]
-        below = np.mean([rate < one.low for one in found])
-        above = np.mean([rate > one.high for one in found])
-        width = np.mean([one.width for one in found])
+        result = [interval(count, noise) for count in counts]
+        below = np.mean([rate < one.low for one in result])
+        above = np.mean([rate > one.high for one in result])
+        width = np.mean([one.width for one in result])
         measured.append(Measured(rate, float(below), float(above), float(width)))
     return measured
 

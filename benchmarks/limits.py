@@ -53,8 +53,8 @@ def worlds(solvers: Sequence[str], sizes: Sequence[int], epsilons: Sequence[floa
     tasks = [normal_rows(n * 5 // 4) for n in sizes]
     for solver in solvers:
         for epsilon in epsilons:
-            found = [excess(task, solver, epsilon) for task in tasks]
-            shown = "".join(f"{value:>12.5f}{seconds:>6.1f} s" for value, seconds in found)
+            result = [excess(task, solver, epsilon) for task in tasks]
+            shown = "".join(f"{value:>12.5f}{seconds:>6.1f} s" for value, seconds in result)
             print(f"{f'{solver}, ε = {epsilon:g}':<24}{shown}", flush=True)
 
 
@@ -80,14 +80,14 @@ def main() -> None:
         worlds(asked.solver, asked.n, asked.epsilon)
     for solver in asked.solver:
         for epsilon in asked.tables:
-            found = sorted(tables(solver, epsilon), key=lambda each: -each[1])
-            values = np.array([each[1] for each in found])
-            worst = ", ".join(f"{name} {value:.5f}" for name, value, _ in found[:8])
+            result = sorted(tables(solver, epsilon), key=lambda each: -each[1])
+            values = np.array([each[1] for each in result])
+            worst = ", ".join(f"{name} {value:.5f}" for name, value, _ in result[:8])
             print(
-                f"{len(found)} tables of the choosing half, {solver}, ε = {epsilon:g}: median "
+                f"{len(result)} tables of the choosing half, {solver}, ε = {epsilon:g}: median "
                 f"{np.median(values):.5f}; {np.mean(values <= WANTED):.0%} at most {WANTED:g} "
                 f"(wanted 90 %), {(values > MOST).sum()} above {MOST:g} (wanted none); "
-                f"{sum(each[2] for each in found):.0f} s; worst: {worst}",
+                f"{sum(each[2] for each in result):.0f} s; worst: {worst}",
                 flush=True,
             )
 

@@ -2,7 +2,7 @@
 
 Huber's threshold, the width of the smoothed hinge and the quantile's level are varied: epsilon = 1,
 delta = 1e-5, five seeds. *Excess* is worst-group risk in the loss that was trained, above its exact
-optimum over radius 20, as a share of what predicting nothing is above it; as every parameter
+optimum over radius 20, as a fraction of what predicting nothing is above it; as every parameter
 makes another loss, a yardstick that is the same for all stands beside it. A star marks the
 default. Other losses follow for comparison, and what the yardstick would be without privacy.
 """
@@ -39,15 +39,15 @@ def absolute_error(model: Any, data: Bunch, metric: str = "mean_absolute_error")
 
 
 def error_rate(model: Any, data: Bunch) -> float:
-    """Return the share of wrong predictions, in percent, of the group where it is largest."""
+    """Return the fraction of wrong predictions, in percent, of the group where it is largest."""
     return 100 * absolute_error(model, data, "zero_one_loss")
 
 
 def miscoverage(model: Any, data: Bunch) -> float:
-    """Return how far, in percent, the share of targets not above the quantile is off its level."""
+    """Return how far, in percent, targets not above the quantile are off its level."""
     covered = data.target <= model.predict(data.data)
-    shares = [np.mean(covered[data.groups == label]) for label in data.group_labels]
-    return float(100 * np.abs(np.array(shares) - model.loss.level).max())
+    fractions = [np.mean(covered[data.groups == label]) for label in data.group_labels]
+    return float(100 * np.abs(np.array(fractions) - model.loss.level).max())
 
 
 def measured(data: Bunch, loss: losses.Loss, yardstick: Yardstick) -> list[str]:
@@ -57,8 +57,8 @@ def measured(data: Bunch, loss: losses.Loss, yardstick: Yardstick) -> list[str]:
     nothing = risks.risks(np.zeros(risks.n_weights)).max()
     models = list(fits(data, N_SEEDS, loss=loss))
     excess = [100 * (worst_risk(m, risks, data) - optimum) / (nothing - optimum) for m in models]
-    found = np.array([excess, [yardstick(model, data) for model in models]])
-    return [f"{each.mean():.3f} ± {each.std(ddof=1):.3f}" for each in found]
+    result = np.array([excess, [yardstick(model, data) for model in models]])
+    return [f"{each.mean():.3f} ± {each.std(ddof=1):.3f}" for each in result]
 
 
 def table(
@@ -79,9 +79,9 @@ def table(
         shown = " ".join([type(loss).__name__, *(f"{value:g}" for value in public.values())])
         row(shown + star, [each for d in data for each in measured(d, loss, yardstick)], 17, 26)
     if without_privacy is not None:
-        told = {"loss": without_privacy, "radius": 20.0}
+        facts = {"loss": without_privacy, "radius": 20.0}
         best = [
-            make_estimator(one, float("inf"), **told).fit(one.data, one.target, groups=one.groups)
+            make_estimator(one, float("inf"), **facts).fit(one.data, one.target, groups=one.groups)
             for one in data
         ]
         exact = [f"{yardstick(model, one):.3f}" for model, one in zip(best, data, strict=True)]

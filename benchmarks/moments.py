@@ -66,8 +66,8 @@ class Case:
         self.name, scaling = name, 0.0 if name in MADE else SCALING
         data = made_regression(**MADE[name]) if name in MADE else load_dataset(name)
         codes = np.searchsorted(np.asarray(data.group_labels), data.groups)
-        told = {"data_norm": data.data_norm, "scaling": scaling}
-        self.risks = risks_of(data.data, unit_targets(data), codes, SquaredError(), **told)
+        settings = {"data_norm": data.data_norm, "scaling": scaling}
+        self.risks = risks_of(data.data, unit_targets(data), codes, SquaredError(), **settings)
         sizes = self.risks.group_sizes
         prior = tuple(size / sum(sizes) for size in sizes)
         d = self.risks.records.rows.shape[1]
@@ -79,8 +79,8 @@ class Case:
     def excess(self, solver: Solver, epsilon: float) -> str:
         """Return the mean excess of a few runs."""
         budget = Budget(epsilon, DELTA)
-        found = weights_of_runs(solver, self.problem, self.risks, range(N_SEEDS), budget)
-        risks = [self.risks.risks(weights).max() for weights in found]
+        result = weights_of_runs(solver, self.problem, self.risks, range(N_SEEDS), budget)
+        risks = [self.risks.risks(weights).max() for weights in result]
         return f"{float(np.mean(risks)) - self.optimum:.4f}"
 
 

@@ -33,13 +33,13 @@ def population_excess(solver: Any, n_groups: int, n_records: int) -> float:
     population = make_worst_group_classification(
         n_groups=n_groups, n_features=5, radius=5.0, group_sizes=2, random_state=0
     ).population
-    found = []
+    result = []
     for seed in range(4):
         X, y, groups = population.sample(n_records // n_groups, random_state=seed)
-        told = {"solver": solver, "radius": population.radius, "random_state": seed}
-        model = DPWorstGroupClassifier(1.0, 1e-6, **told, **FACTS)
-        found.append(population.excess_risk(model.fit(X, y, groups=groups).coef_))
-    return float(np.mean(found))
+        facts = {"solver": solver, "radius": population.radius, "random_state": seed}
+        model = DPWorstGroupClassifier(1.0, 1e-6, **facts, **FACTS)
+        result.append(population.excess_risk(model.fit(X, y, groups=groups).coef_))
+    return float(np.mean(result))
 
 
 def slopes() -> None:
@@ -123,18 +123,18 @@ def crossover() -> None:
     # single records are slow, and what is to be seen there needs fewer seeds
     solvers = {
         "phased-erm": (PhasedERM(), 8),
-        "oco": (OCO(play="sampled", n_rounds=1000, batch_size=32, weight_share=0.5), 8),
+        "oco": (OCO(play="sampled", n_rounds=1000, batch_size=32, weight_fraction=0.5), 8),
         "phased-erm, paper": (PhasedERM(schedule="paper"), 8),
         "oco, paper": (replace(PAPER, n_rounds=n_draws // 2), 2),
     }
     for d in (16, 64, 256):
-        told = {"d": d, "n_draws": n_draws}
+        facts = {"d": d, "n_draws": n_draws}
         sweep(
             f"excess population risk by groups, {n_draws:,} draws, {d} weights, epsilon = 1; "
             f"predicting nothing: 0.2500; K/d = {n_draws // d:,}",
             (4, 8, 16, 32, 64, 128, 256),
             {
-                name: (partial(hard_excess, solver, n_seeds=n_seeds, **told), "–")
+                name: (partial(hard_excess, solver, n_seeds=n_seeds, **facts), "–")
                 for name, (solver, n_seeds) in solvers.items()
             },
         )

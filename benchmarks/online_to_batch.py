@@ -68,9 +68,9 @@ def table(solvers: dict[str, Solver]) -> None:
             label: weights_of_runs(solver, problem, risks, range(3), Budget(1.0, DELTA))
             for label, solver in solvers.items()
         }
-        for label, found in (runs | {"nothing": [np.zeros(risks.n_weights)] * 2}).items():
-            excess = [float(risks.risks(weights)[0]) - best for weights in found]
-            worst = np.mean([grouped.risks(weights).max() for weights in found])
+        for label, result in (runs | {"nothing": [np.zeros(risks.n_weights)] * 2}).items():
+            excess = [float(risks.risks(weights)[0]) - best for weights in result]
+            worst = np.mean([grouped.risks(weights).max() for weights in result])
             worst -= data.entry.reference_optimum
             row(f"  {label}", [f"{cell(excess)} ({worst:.4f})"], first=28, width=27)
 
@@ -78,15 +78,15 @@ def table(solvers: dict[str, Solver]) -> None:
 class SignOracle(SampleOracle):
     """Sign vectors over √d with a mean, each with a probability, else rows of zeros."""
 
-    def __init__(self, mean: np.ndarray, share: float, rng: np.random.Generator) -> None:
-        self.mean, self.share, self.rng = mean, share, rng
+    def __init__(self, mean: np.ndarray, fraction: float, rng: np.random.Generator) -> None:
+        self.mean, self.fraction, self.rng = mean, fraction, rng
 
     def draw(self, group: object, size: int) -> tuple[np.ndarray, np.ndarray]:
         """Return rows and the target 1, at which Huber's loss is linear in the ball."""
         root = np.sqrt(len(self.mean))
-        positive = 0.5 * (1.0 + self.mean / self.share * root)
+        positive = 0.5 * (1.0 + self.mean / self.fraction * root)
         rows = (2.0 * (self.rng.random((size, len(self.mean))) < positive) - 1.0) / root
-        rows *= self.rng.random((size, 1)) < self.share
+        rows *= self.rng.random((size, 1)) < self.fraction
         return rows, np.ones(size)
 
 

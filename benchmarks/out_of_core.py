@@ -123,15 +123,15 @@ def anonymous():
 
 
 @contextlib.contextmanager
-def peak(found):
+def peak(result):
     """Note the largest anonymous memory meanwhile."""
     done = threading.Event()
 
     def watch():
         while not done.wait(0.002):
-            found["peak"] = max(found["peak"], anonymous())
+            result["peak"] = max(result["peak"], anonymous())
 
-    found["before"] = found["peak"] = anonymous()
+    result["before"] = result["peak"] = anonymous()
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
@@ -139,7 +139,7 @@ def peak(found):
     finally:
         done.set()
         watcher.join()
-        found["after"] = anonymous()
+        result["after"] = anonymous()
 
 
 def measure_fit(directory, names, solver):
@@ -147,17 +147,17 @@ def measure_fit(directory, names, solver):
     source = parquet_source(directory, names)
     data_norm = float(np.sqrt(len(names)))
     model = DPWorstGroupClassifier(1.0, 1e-9, data_norm=data_norm, solver=solver, **PUBLIC)
-    found = {}
+    result = {}
     start, wall = time.process_time(), time.perf_counter()
-    with peak(found):
+    with peak(result):
         model.fit(source)
     seconds, waited = time.process_time() - start, time.perf_counter() - wall
     whole = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(
         f"fit of solver {model.plan_.solver!r}, {model.n_iter_:,} steps: {seconds:,.0f} s of "
         f"processors, {waited:,.0f} s of wall\n"
-        f"anonymous memory before {found['before'] / 2**30:.3f}, at most "
-        f"{found['peak'] / 2**30:.3f} GiB; with mapped files at most {whole / 2**30:.2f} GiB"
+        f"anonymous memory before {result['before'] / 2**30:.3f}, at most "
+        f"{result['peak'] / 2**30:.3f} GiB; with mapped files at most {whole / 2**30:.2f} GiB"
     )
 
 

@@ -42,8 +42,8 @@ def data() -> None:
     for name in ("adult", "law-school"):
         table, least = load_dataset(name), {}
         for grouped in (True, False):
-            told = {"epsilon": math.inf, "solver": "exact", "grouped": grouped}
-            (exact,) = fits(table, 1, **told, **SHARED)
+            facts = {"epsilon": math.inf, "solver": "exact", "grouped": grouped}
+            (exact,) = fits(table, 1, **facts, **SHARED)
             risks = unit_risks(table, grouped=grouped)
             least[grouped] = worst_risk(exact, risks, table)
             nothing = risks.risks(np.zeros(risks.n_weights)).max() - least[grouped]
@@ -52,11 +52,11 @@ def data() -> None:
         for epsilon in (1.0, 4.0):
             row(f"ε = {epsilon:g}", ("planned", "paper", "its true ε", "steps"), 20)
             for kind in SOLVERS:
-                told = {"grouped": kind is not OnlineToBatch, "epsilon": epsilon, **SHARED}
+                facts = {"grouped": kind is not OnlineToBatch, "epsilon": epsilon, **SHARED}
                 solvers = kind(initial_distance=1.0), kind(schedule="paper")
-                optimum = least[told["grouped"]]
+                optimum = least[facts["grouped"]]
                 cells = [
-                    cell(excess_of_fits(table, N_SEEDS, optimum=optimum, solver=solver, **told))
+                    cell(excess_of_fits(table, N_SEEDS, optimum=optimum, solver=solver, **facts))
                     for solver in solvers
                 ]
                 model = make_estimator(table, epsilon, solver=solvers[1], **SHARED)

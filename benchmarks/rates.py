@@ -183,8 +183,8 @@ def slope(values: Sequence[float], excess: np.ndarray, fitted: np.ndarray) -> tu
 def show_slopes(values: Sequence[float], columns: Mapping[str, np.ndarray]) -> None:
     """Print the slope of each column over all values."""
     for name, runs in columns.items():
-        found, low, high = slope(values, runs, np.full(len(values), True))
-        print(f"{name}: slope {found:.2f} [{low:.2f}, {high:.2f}]", flush=True)
+        result, low, high = slope(values, runs, np.full(len(values), True))
+        print(f"{name}: slope {result:.2f} [{low:.2f}, {high:.2f}]", flush=True)
 
 
 @dataclass(frozen=True)
@@ -212,8 +212,8 @@ def noise_unit(point: Point) -> float:
 def excess_of_optima(world: World, point: Point) -> np.ndarray:
     """Return the excess of each seed's minimax solution, without privacy."""
     tables = (table_of(world, point, seed) for seed in range(N_SEEDS))
-    found = (worst_group_optimum(table, radius=world.radius).weights for table in tables)
-    return np.array([world.excess(weights) for weights in found])
+    result = (worst_group_optimum(table, radius=world.radius).weights for table in tables)
+    return np.array([world.excess(weights) for weights in result])
 
 
 def measured_theorems(worlds_at: Callable[[Point], list[World]]) -> dict[str, Theorem]:
@@ -246,12 +246,12 @@ def report_sweeps(
         show(AXES[sweep.varied], sweep.values, {"nothing": nothing[:, None, None], **columns})
         for name, runs in columns.items():
             fitted = runs.mean(axis=2).max(axis=1) < 0.5 * nothing
-            found, low, high = slope(sweep.values, runs, fitted)
+            result, low, high = slope(sweep.values, runs, fitted)
             sums = np.array([theorems[name](point) for point in points])
             summed = slope(sweep.values, sums[:, None, None], fitted)[0]
             print(
-                f"{name}: slope {found:.2f} [{low:.2f}, {high:.2f}] over {fitted.sum()} points, of "
-                f"the sum {summed:.2f}, of its leading term {sweep.exponent:g}",
+                f"{name}: slope {result:.2f} [{low:.2f}, {high:.2f}] over {fitted.sum()} points, "
+                f"of the sum {summed:.2f}, of its leading term {sweep.exponent:g}",
                 flush=True,
             )
 
@@ -278,7 +278,7 @@ def excess_of_doubling(world: World, point: Point) -> np.ndarray:
     )[0]
     of_unit *= np.sqrt(n_phases) / gdp_mu(point.epsilon, DELTA)
     first = np.sqrt(point.n_weights) * of_unit / world.radius
-    found = []
+    result = []
     for seed in range(N_SEEDS):
         data = table_of(world, point, seed)
         rng = np.random.default_rng([seed, 2])
@@ -294,8 +294,8 @@ def excess_of_doubling(world: World, point: Point) -> np.ndarray:
             )
             noise = of_unit / strength * rng.normal(size=point.n_weights)
             weights = project_to_ball(exact.weights + noise, world.radius)
-        found.append(world.excess(weights))
-    return np.array(found)
+        result.append(world.excess(weights))
+    return np.array(result)
 
 
 def report_doubling() -> None:
@@ -362,11 +362,11 @@ def report_lower_bound() -> None:
             for seed in range(N_SEEDS):
                 data, optimum = make_lower_bound(n, d, radius, epsilon, seed)
                 problem = Problem(data.loss, (n, n), d, radius, (0.5, 0.5), 0.0)
-                found = {"nothing": np.zeros(d)}
+                result = {"nothing": np.zeros(d)}
                 for name, solver in SOLVERS.items():
                     budget = Budget(spent, DELTA)
-                    (found[name],) = weights_of_runs(solver, problem, data, [seed], budget)
-                for name, weights in found.items():
+                    (result[name],) = weights_of_runs(solver, problem, data, [seed], budget)
+                for name, weights in result.items():
                     excess = data.risks(weights).max() - optimum
                     ratios[name].append(excess * n * epsilon / (radius * np.sqrt(d)))
             cells = "".join(

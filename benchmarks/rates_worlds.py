@@ -33,7 +33,7 @@ class CountedRisks(GroupRisks):
         self.group_sizes = tuple(int(size) for size in sums)
 
     @property
-    def _shares(self) -> FloatArray:
+    def _fractions(self) -> FloatArray:
         sizes = np.asarray(self.group_sizes, dtype=float)
         return self.counts / np.repeat(sizes, np.diff(self.records.starts))
 
@@ -65,15 +65,17 @@ class CountedRisks(GroupRisks):
         rows, targets = self.records.rows, self.records.targets
         values, slopes = self.loss.value_and_derivative(rows @ weights, targets)
         values = np.minimum(values, loss_clip)
-        shares = self._shares
-        return self._by_group(shares * values), self._by_group((shares * slopes)[:, None] * rows)
+        fractions = self._fractions
+        return self._by_group(fractions * values), self._by_group(
+            (fractions * slopes)[:, None] * rows
+        )
 
     def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
         """Return the Hessian of the weighted sum of the groups' mean losses."""
         self.n_passes += 1
         rows = self.records.rows
         curvature = self.loss.curvature(rows @ weights, self.records.targets)
-        factors = np.repeat(group_weights, np.diff(self.records.starts)) * self._shares
+        factors = np.repeat(group_weights, np.diff(self.records.starts)) * self._fractions
         return np.asarray(rows.T @ ((factors * curvature)[:, None] * rows))
 
     def part(self, selection: Selection) -> CountedRisks:

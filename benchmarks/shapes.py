@@ -45,7 +45,7 @@ def bent_rows(task: Task, part: Part) -> np.ndarray:
     """Return the rows of a `PublicSchema` with ramps, from those of one with lines."""
     schema = PublicSchema(columns_of(task.name), shapes="linear")._schema()
     scale = schema.row_norm / task.public["data_norm"]
-    first, found = 0, []
+    first, result = 0, []
     for column in schema.blocks.values():
         block = part.X[:, first : first + column._width] * scale
         first += column._width
@@ -54,8 +54,8 @@ def bent_rows(task: Task, part: Part) -> np.ndarray:
             bent = replace(column, shape=shapes.shape_of("ramps"))._filled(scaled, "")
             block = np.zeros((len(scaled), bent.values.shape[1]))
             np.put_along_axis(block, bent.places, bent.values, axis=1)
-        found.append(block)
-    return np.concatenate(found, axis=1) / schema.row_norm
+        result.append(block)
+    return np.concatenate(result, axis=1) / schema.row_norm
 
 
 def on_pieces(*, grouped: bool = True) -> held_out.Method:
@@ -82,8 +82,8 @@ def relative(frame: pd.DataFrame, beside: str = "ours") -> str:
         for method, own in change.items():
             ends = f"{own.min():+.1f} to {own.max():+.1f}"
             counts = f"{(own < -1.0).sum()} / {(own > 1.0).sum()}"
-            told = {"ε": f"{epsilon:g}", "method": method, "median": f"{own.median():+.1f}"}
-            rows.append(told | {"from best to worst": ends, "better / worse": counts})
+            facts = {"ε": f"{epsilon:g}", "method": method, "median": f"{own.median():+.1f}"}
+            rows.append(facts | {"from best to worst": ends, "better / worse": counts})
     return table(rows)
 
 

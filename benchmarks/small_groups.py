@@ -4,7 +4,7 @@
 
 Worst-group losses on held-out records with neighbours="replace-one", less those with
 "replace-one-within-group"; then for how many fits the warning about small groups speaks, and what
-a group loses beyond the exact minimax model, as a share of what predicting nothing costs, against
+a group loses beyond the exact minimax model, over what predicting nothing costs, against
 what was expected.
 """
 
@@ -35,7 +35,7 @@ def expected(name: str, epsilon: float) -> float:
         warnings.simplefilter("ignore")
         facts = {"n_features": task.train.X.shape[1], "group_labels": list(task.group_labels)}
         plan = model.set_params(group_labels=None).plan(
-            group_sizes=np.rint(held_out.TRAIN_SHARE * sizes).astype(int).tolist(), **facts
+            group_sizes=np.rint(held_out.TRAIN_FRACTION * sizes).astype(int).tolist(), **facts
         )
     losses = np.where(plan.problem.is_active, loss_of_privacy(plan), 0.1)
     return float(losses.max()) * (losses.max() >= 0.1)
@@ -56,14 +56,14 @@ if __name__ == "__main__":
         moments = f"mean {gaps.mean():+.4f} ± {gaps.std():.4f}, median {gaps.median():+.4f}"
         ends = f"{gaps.min():+.4f} to {gaps.max():+.4f} ({gaps.idxmax()})"
         print(f"{title}: replace-one less within-group {moments}, {ends}")
-        told = pd.Series({name: expected(name, epsilon) for name in gaps.index})
+        settings = pd.Series({name: expected(name, epsilon) for name in gaps.index})
         exact = cells.test.xs((kind, EXACT, np.inf), level=(0, 2, 3))
         lost = pd.Series({
             name: (test.mean(axis=0) - exact[name].mean(axis=0)).max()
             for name, test in cells.test.xs((kind, "replace-one", epsilon), level=(0, 2, 3)).items()
         }) / (np.log(2.0) if kind == "classification" else 0.125)  # fmt: skip
-        ratio = (lost / told)[told > 0]
+        ratio = (lost / settings)[settings > 0]
         right, more = int(ratio.between(0.5, 2).sum()), int((ratio > 2).sum())
-        missed = int((lost[told == 0] > 0.2).sum())
+        missed = int((lost[settings == 0] > 0.2).sum())
         print(f"    warns in {len(ratio)}: {right} within a factor of two, {more} lose more; ")
         print(f"    of the others {missed} lose more than two tenths", flush=True)

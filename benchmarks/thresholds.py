@@ -3,10 +3,10 @@
     python benchmarks/thresholds.py            gaps and errors reached, for the guide
     python benchmarks/thresholds.py n_bins     other numbers of bins
     python benchmarks/thresholds.py edges      bins of equal width in scores instead of log odds
-    python benchmarks/thresholds.py rare       which share is chosen where one in twenty is positive
-    python benchmarks/thresholds.py share      other shares of the budget
-    python benchmarks/thresholds.py trust      other weights of noise against what is usual
-    python benchmarks/thresholds.py usual      calibration of small groups, made by a law
+    python benchmarks/thresholds.py rare       which fraction is chosen where one in twenty is
+    positive python benchmarks/thresholds.py fraction   other fractions of the budget python
+    benchmarks/thresholds.py trust      other weights of noise against what is usual python
+    benchmarks/thresholds.py usual      calibration of small groups, made by a law
 
 Models and thresholds learn from seven tenths of the records; rates and errors are those of the
 others. The defaults were chosen on the first four data sets and checked on the last two.
@@ -37,7 +37,7 @@ from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.postprocessing.base import checked_edges, count_scores
 from sklearn_dpwg.postprocessing.classifiers import (
     CONSTRAINTS,
-    calibrated_shares,
+    calibrated_fractions,
     least_errors,
     likely_counts,
 )
@@ -100,8 +100,8 @@ def of_histogram(
     model: DPThresholdClassifier, split: Halves, trust: float | None, constraint: str
 ) -> list[float]:
     """Return what a constraint reaches with the histogram that a model has released."""
-    told = {} if trust is None else {"trust": trust}
-    likely = likely_counts(model.histogram_, model.score_edges_, model.plan_.count_std, **told)
+    facts = {} if trust is None else {"trust": trust}
+    likely = likely_counts(model.histogram_, model.score_edges_, model.plan_.count_std, **facts)
     model.thresholds_ = least_errors(constraint, likely, model.score_edges_, True, 0.0, 1.0)
     X, y, groups = split.taken(split.measure)
     return reached(constraint, y, groups, model.predict(X, groups))
@@ -155,14 +155,14 @@ def measured(
         for epsilon in (1.0, 4.0):
             for label, fit in variants.items():
                 for seed in range(n_seeds):
-                    found = fit(halves(name), epsilon, seed)
-                    rows += [(name, epsilon, label, each, *found(each)) for each in CONSTRAINTS]
+                    result = fit(halves(name), epsilon, seed)
+                    rows += [(name, epsilon, label, each, *result(each)) for each in CONSTRAINTS]
             print(f"measured: {name}, epsilon = {epsilon:g}", flush=True)
     return pd.DataFrame(rows, columns=["data", "epsilon", "value", "constraint", "gap", "error"])
 
 
 def calibrated(n_seeds: int) -> pd.DataFrame:
-    """Return log losses of a small group beside two of 20,000, by records of the usual share.
+    """Return log losses of a small group beside two of 20,000, by records of the usual fraction.
 
     Scores are right for the large groups, and for the small one so many logits too low.
     """
@@ -182,8 +182,8 @@ def calibrated(n_seeds: int) -> pd.DataFrame:
             for epsilon, usual in product((1.0, 8.0, np.inf), (0.0, 1.0, 3.0, 10.0)):
                 noisy = counts + np.rint(rng.laplace(0.0, 2.0 / epsilon, counts.shape))
                 std = 2.0 * math.sqrt(2.0) / epsilon
-                shares = calibrated_shares(noisy, edges, std, True, usual)[2]
-                loss = log_loss(y, np.interp(scores, middles, shares).clip(1e-6, 1.0 - 1e-6))
+                fractions = calibrated_fractions(noisy, edges, std, True, usual)[2]
+                loss = log_loss(y, np.interp(scores, middles, fractions).clip(1e-6, 1.0 - 1e-6))
                 rows.append((shift, n, epsilon, usual, loss))
     return pd.DataFrame(rows, columns=["logits off", "records", "epsilon", "usual", "log loss"])
 
@@ -200,17 +200,17 @@ def rare(n_seeds: int) -> pd.DataFrame:
         learn, new = np.arange(20_000), np.arange(20_000, 40_000)
         model = DPWorstGroupClassifier(data_norm=1.0, **PUBLIC)
         asked = {"model": None, "default": {}, "miss_cost=1": {"miss_cost": 1.0}}
-        asked["share=0.1"] = {"constraint": "selection_rate", "share": 0.1}
-        for name, told in asked.items():
-            if told is None:
+        asked["fraction=0.1"] = {"constraint": "selection_rate", "fraction": 0.1}
+        for name, facts in asked.items():
+            if facts is None:
                 chosen = clone(model).fit(X[learn], y[learn], groups=groups[learn]).predict(X[new])
             else:
-                ours = DPThresholdClassifier(model, **told).fit(X[learn], y[learn], groups[learn])
+                ours = DPThresholdClassifier(model, **facts).fit(X[learn], y[learn], groups[learn])
                 chosen = ours.predict(X[new], groups[new])
             for label in ("north", "south"):
                 of_group = groups[new] == label
-                found = chosen[of_group & y[new]].mean()
-                rows.append((name, label, y[new][of_group].mean(), chosen[of_group].mean(), found))
+                result = chosen[of_group & y[new]].mean()
+                rows.append((name, label, y[new][of_group].mean(), chosen[of_group].mean(), result))
     table = pd.DataFrame(rows, columns=["way", "group", "positive", "chosen", "of positives"])
     return table.groupby(["way", "group"], sort=False).mean()
 
@@ -222,7 +222,7 @@ SWEEPS = {
         "log odds": of_private,
         "equal": partial(of_private, score_edges=np.linspace(0.0, 1.0, 11)[1:-1]),
     },
-    "share": {s: partial(of_private, histogram_share=s) for s in (0.05, 0.1, 0.2, 0.3, 0.5)},
+    "fraction": {s: partial(of_private, histogram_fraction=s) for s in (0.05, 0.1, 0.2, 0.3, 0.5)},
     "trust": {t: partial(of_private, trust=t) for t in (0.5, 1.0, 2.0, 3.0, 5.0)},
 }
 

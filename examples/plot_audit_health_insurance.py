@@ -70,21 +70,21 @@ plt.show()
 # half of its uninsured people are missed. Whether it or African-Americans are missed most nobody
 # can tell from so few people, and the audit does not pretend to.
 #
-# Why? For each group and bin of scores, the share without insurance. Where a score means what it
+# Why? For each group and bin of scores, the fraction without insurance. Where a score means what it
 # says, the interval meets the box.
 
 edges = [0.0, *result.score_edges, 1.0]
 figure, axes = plt.subplots(1, 3, figsize=(9, 3.6), layout="constrained", sharey=True)
 for ax, label in zip(axes, result.group_labels, strict=True):
-    for low, high, share in zip(edges[:-1], edges[1:], result.calibration(label), strict=True):
+    for low, high, fraction in zip(edges[:-1], edges[1:], result.calibration(label), strict=True):
         box = ax.fill_between([low, high], low, high, color="0.85")
         middle = (low + high) / 2
-        (line,) = ax.plot([middle] * 2, [share.low, share.high], "C0", linewidth=2)
-        ax.plot(middle, share.estimate, "C0o")
+        (line,) = ax.plot([middle] * 2, [fraction.low, fraction.high], "C0", linewidth=2)
+        ax.plot(middle, fraction.estimate, "C0o")
     ax.set(title=label, xlabel="risk by the model", xlim=(0, 1), ylim=(0, 1))
 box.set_label("what it says")
 line.set_label("95 % interval")
-axes[0].set_ylabel("share without insurance")
+axes[0].set_ylabel("fraction without insurance")
 axes[-1].legend(loc="upper left", frameon=False)
 plt.show()
 

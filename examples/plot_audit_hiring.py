@@ -49,8 +49,8 @@ print(result.verdict("selection_rate", at_least=0.8))
 figure, axes = plt.subplots(2, 1, figsize=(7, 6), layout="constrained")
 GroupMetricDisplay.from_audit(result, "selection_rate", ax=axes[0])
 GroupMetricDisplay.from_audit(result, "selection_rate", ratio=True, ax=axes[1])
-axes[0].set_xlabel("share called back")
-axes[1].set_xlabel("share called back, over the largest one")
+axes[0].set_xlabel("fraction called back")
+axes[1].set_xlabel("fraction called back, over the largest one")
 plt.show()
 
 # %%
@@ -68,7 +68,7 @@ for shift, metric, name in (
         ax.plot(rate.estimate, place + shift, "o" if shift < 0 else "s", **style)
 ax.set_yticks(range(len(labels)), labels)
 ax.invert_yaxis()
-ax.set(xlim=(0, None), xlabel="share called back, 95 % intervals (noise and chance)")
+ax.set(xlim=(0, None), xlabel="fraction called back, 95 % intervals (noise and chance)")
 ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
 plt.show()
 

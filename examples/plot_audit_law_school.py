@@ -27,10 +27,10 @@ X, X_held_out, y, y_held_out, groups, groups_held_out = train_test_split(
 )
 
 # %%
-# Thresholds with which the same share of those who fail is offered help in each group. One budget
-# pays for the model and for one noisy histogram of its scores, and thresholds follow from that. To
-# miss somebody is thought seven times as bad as to help somebody who would have passed; failing is
-# rare, so the public edges of the bins are narrow where scores are low.
+# Thresholds with which the same fraction of those who fail is offered help in each group. One
+# budget pays for the model and for one noisy histogram of its scores, and thresholds follow from
+# that. To miss somebody is thought seven times as bad as to help somebody who would have passed;
+# failing is rare, so the public edges of the bins are narrow where scores are low.
 
 own = DPThresholdClassifier(
     DPWorstGroupClassifier(data_norm=students.data_norm),

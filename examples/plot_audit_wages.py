@@ -69,7 +69,7 @@ figure, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
 GroupMetricDisplay.from_audit(
     result, "base_rate", ax=ax, title="Earns at least what is usual for age and education"
 )
-ax.set_xlabel("share of the group, 95 % intervals (noise and chance)")
+ax.set_xlabel("fraction of the group, 95 % intervals (noise and chance)")
 plt.show()
 
 # %%
@@ -85,7 +85,7 @@ for shift, metric, name in ((-0.15, "base_rate", "all"), (0.15, "precision", "wi
 ax.axvline(0.5, color="black", linewidth=1, linestyle=":")
 ax.set_yticks(range(len(labels)), labels)
 ax.invert_yaxis()
-ax.set(xlabel="share that earns at least what is usual, 95 % intervals (noise and chance)")
+ax.set(xlabel="fraction that earns at least what is usual, 95 % intervals (noise and chance)")
 ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
 plt.show()
 

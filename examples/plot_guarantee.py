@@ -43,9 +43,9 @@ plt.show()
 # ------------------------
 #
 # An attacker looks at everything that was released and decides which of two records was used. The
-# curve is the least share of misses that any test can have, for each share of false alarms. On the
-# dashed line the test is a coin that does not look at the release at all. The closer a curve is to
-# it, the less there is to find out.
+# curve is the least fraction of misses that any test can have, for each fraction of false alarms.
+# On the dashed line the test is a coin that does not look at the release at all. The closer a curve
+# is to it, the less there is to find out.
 
 alphas = np.linspace(0.0, 1.0, 201)
 figure, axes = plt.subplots(figsize=(5.0, 4.6), layout="constrained")
@@ -66,5 +66,5 @@ for asked, guarantee in guarantees.items():
     for rows in (1, 5):
         person = guarantee.for_records(rows)
         right = (1 + float(person.profile(0.0))) / 2
-        found = 1 - float(person.tradeoff(0.05))
-        print(f"{asked:>11g}{rows:>6}{person.epsilon:>9.2f}{right:>15.1%}{found:>26.1%}")
+        result = 1 - float(person.tradeoff(0.05))
+        print(f"{asked:>11g}{rows:>6}{person.epsilon:>9.2f}{right:>15.1%}{result:>26.1%}")

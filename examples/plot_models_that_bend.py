@@ -108,10 +108,10 @@ for kind in ("linear", "auto"):
         dpworstgroupregressor__groups=groups[~held_out],
     )
     errors["line" if kind == "linear" else "bent"] = model.predict(mine[held_out])
-found = group_table(
+result = group_table(
     wages.target[held_out], errors, groups=groups[held_out], metrics="root_mean_squared_error"
 ).set_axis(["people", *errors], axis="columns")
-print("root mean squared error of log wages\n", found.round(3), sep="")
+print("root mean squared error of log wages\n", result.round(3), sep="")
 first = shape_functions(model)[0]
 print(f"largest effect: {first.name}, up to {first.values[int(np.argmax(first.effects))]} years")
 print(f"both at epsilon = {model[-1].privacy_.epsilon:.3g}, delta = 1e-5")

@@ -31,8 +31,8 @@ nothing = population.excess_risk(np.zeros(N_FEATURES))
 
 X, y, groups = population.sample(8_000 // N_GROUPS, random_state=0)
 model = DPWorstGroupClassifier(epsilon=1.0, radius=RADIUS, fit_intercept=False, data_norm=1.0)
-found = population.excess_risk(model.fit(X, y, groups=groups).coef_)
-print(f"8,000 records, epsilon = 1: excess {found:.4f}; predicting nothing: {nothing:.4f}")
+result = population.excess_risk(model.fit(X, y, groups=groups).coef_)
+print(f"8,000 records, epsilon = 1: excess {result:.4f}; predicting nothing: {nothing:.4f}")
 
 # %%
 # Two sweeps, two solvers; the dashed lines have the slopes that theory names. To the right the
@@ -41,7 +41,7 @@ print(f"8,000 records, epsilon = 1: excess {found:.4f}; predicting nothing: {not
 
 def excess(solver, n_records, epsilon):
     """Return the mean excess worst-group risk in the population over a few samples."""
-    found = []
+    result = []
     for seed in range(N_SEEDS):
         X, y, groups = population.sample(n_records // N_GROUPS, random_state=seed)
         model = DPWorstGroupClassifier(
@@ -53,8 +53,8 @@ def excess(solver, n_records, epsilon):
             random_state=seed,
             data_norm=1.0,
         )
-        found.append(population.excess_risk(model.fit(X, y, groups=groups).coef_))
-    return np.mean(found)
+        result.append(population.excess_risk(model.fit(X, y, groups=groups).coef_))
+    return np.mean(result)
 
 
 records = np.array([500, 1_000, 2_000, 4_000, 8_000, 16_000])
@@ -68,8 +68,8 @@ for solver in ("phased-erm", "mgr"):
     right.loglog(epsilons, by_epsilon, "o-", color=line.get_color(), label=solver)
     print(f"{solver}, epsilon = 1, records 500 to 16,000: {by_records.round(4)}")
     print(f"{solver}, 8,000 records, epsilon 0.1 to 5:      {by_epsilon.round(4)}")
-for axes, values, share, label in ((left, records, 0.8, "records"), (right, epsilons, 0.5, "ε")):
-    axes.plot(values, share * nothing * values[0] / values, "k--", linewidth=1, label="slope −1")
+for axes, values, fraction, label in ((left, records, 0.8, "records"), (right, epsilons, 0.5, "ε")):
+    axes.plot(values, fraction * nothing * values[0] / values, "k--", linewidth=1, label="slope −1")
     axes.axhline(nothing, color="grey", linestyle=":", label="predicting nothing")
     axes.set(xlabel=label)
 roots = 0.15 * nothing * np.sqrt(records[0] / records)

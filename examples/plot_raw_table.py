@@ -53,7 +53,7 @@ with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
     pipeline = make_pipeline(schema, model)
     pipeline.fit(table, y, dpworstgroupclassifier__groups=groups)
 result = group_table(y, pipeline.predict_proba(table)[:, 1], groups=groups, metrics="log_loss")
-print(result.assign(share=y.groupby(groups).mean()).round(3), model.privacy_, sep="\n\n")
+print(result.assign(fraction=y.groupby(groups).mean()).round(3), model.privacy_, sep="\n\n")
 print(f"\nIn total: epsilon = {ledger.guarantee.epsilon:.3f} at delta = {ledger.guarantee.delta:g}")
 result["log_loss"].plot.barh(xlabel="log loss (0.693: a coin)", figsize=(7, 3))
 plt.axvline(0.693, color="0.5", linestyle=":")

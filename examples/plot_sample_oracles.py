@@ -50,8 +50,8 @@ rows = {
 
 def fetch(part, size, rng):
     """Return the next rows of a group, without key and label, and their targets."""
-    found = np.array([row[1:-1] for row in rows[part].fetchmany(size)])
-    return found[:, :-1], found[:, -1]
+    result = np.array([row[1:-1] for row in rows[part].fetchmany(size)])
+    return result[:, :-1], result[:, -1]
 
 
 PUBLIC = {"neighbours": "replace-one-within-group"}  # who is in which group, as the cursors know
@@ -79,8 +79,8 @@ X, y, groups = population.sample(4_000, random_state=0)
 solver = OCO(play="sampled", max_rounds=1024)
 of_ball = {"radius": 5.0, "fit_intercept": False, "data_norm": 1.0} | PUBLIC
 model = DPWorstGroupClassifier(solver=solver, **of_ball)
-found = population.excess_risk(model.fit(X, y, groups=groups).coef_)
-print(f"16,000 records, epsilon = 1: excess {found:.4f}; predicting nothing: {nothing:.4f}")
+result = population.excess_risk(model.fit(X, y, groups=groups).coef_)
+print(f"16,000 records, epsilon = 1: excess {result:.4f}; predicting nothing: {nothing:.4f}")
 
 # %%
 # The same for other numbers of records, and for the paper's schedule.
@@ -88,12 +88,12 @@ print(f"16,000 records, epsilon = 1: excess {found:.4f}; predicting nothing: {no
 
 def excess_of_fits(solver, n_records):
     """Return the mean excess worst-group risk in the population over a few samples."""
-    found = []
+    result = []
     for seed in range(N_SEEDS):
         X, y, groups = population.sample(n_records // 4, random_state=seed)
         model = DPWorstGroupClassifier(solver=solver, random_state=seed, **of_ball)
-        found.append(population.excess_risk(model.fit(X, y, groups=groups).coef_))
-    return np.mean(found)
+        result.append(population.excess_risk(model.fit(X, y, groups=groups).coef_))
+    return np.mean(result)
 
 
 records = np.array([1_000, 4_000, 16_000, 64_000])
@@ -145,12 +145,12 @@ def worst_excess(fit, n_groups, n_features):
     """Return the mean excess over seeds for the worse signal."""
     means = []
     for signal in SIGNALS:
-        found = []
+        result = []
         for seed in range(N_SEEDS):
             mean, make = hard_group(n_features, signal, seed)
             weights = fit(make, n_groups, n_features, seed).coef_
-            found.append(0.5 * (RADIUS * np.linalg.norm(mean) - weights @ mean))
-        means.append(np.mean(found))
+            result.append(0.5 * (RADIUS * np.linalg.norm(mean) - weights @ mean))
+        means.append(np.mean(result))
     return max(means)
 
 
@@ -169,7 +169,7 @@ def estimator(solver, seed):
 
 
 # phases draw as many of every group; the game plays 500 rounds of 64 records, half for each player
-game = OCO(play="sampled", n_rounds=500, batch_size=N_DRAWS // 1000, weight_share=0.5)
+game = OCO(play="sampled", n_rounds=500, batch_size=N_DRAWS // 1000, weight_fraction=0.5)
 solvers = {"phased ERM": PhasedERM(), "game": game}
 
 

@@ -23,11 +23,11 @@ from sklearn_dpwg.metrics import group_table
 
 def attributes(people):
     """Return race, sex and a band of age, cut at public numbers."""
-    found = pd.DataFrame([group.split(", ") for group in people.groups], columns=["race", "sex"])
+    actual = pd.DataFrame([group.split(", ") for group in people.groups], columns=["race", "sex"])
     age = people.data[:, people.feature_names.index("age")]  # from 17 to 90, mapped to [-1, 1]
     under_35, under_50 = (2.0 * (years - 17.0) / (90.0 - 17.0) - 1.0 for years in (35, 50))
     bands = ["under 35", "35 to 49"]
-    return found.assign(age=np.select([age < under_35, age < under_50], bands, "50 and over"))
+    return actual.assign(age=np.select([age < under_35, age < under_50], bands, "50 and over"))
 
 
 adult, held_out = load_dataset("adult"), load_dataset("adult", subset="test")

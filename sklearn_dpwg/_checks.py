@@ -183,7 +183,7 @@ def at_least_zero(*, or_none: bool = False) -> Rule:
     return _number("at least 0 and finite", lambda number: 0.0 <= number < math.inf, or_none)
 
 
-def share(*, or_all: bool = False, or_none: bool = False) -> Rule:
+def fraction(*, or_all: bool = False, or_none: bool = False) -> Rule:
     """Allow a part of a whole, or also all of it."""
     text = "above 0, at most 1" if or_all else "between 0 and 1"
     return _number(text, lambda x: 0.0 < x < 1.0 or (or_all and x == 1.0), or_none)

@@ -24,13 +24,13 @@ LOSSES = {"Huber": "threshold", "SmoothedHinge": "width", "Quantile": "level"}
 
 def rows(text: str) -> dict[str, list[str]]:
     """Map the names in the tables to the other cells of their rows."""
-    found = {}
+    result = {}
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if match := re.fullmatch(r"`([\w.]+)`", cells[0]):
-            assert match[1] not in found
-            found[match[1]] = cells[1:]
-    return found
+            assert match[1] not in result
+            result[match[1]] = cells[1:]
+    return result
 
 
 def value_of(name: str) -> object:
@@ -42,7 +42,7 @@ def value_of(name: str) -> object:
     return getattr(pkgutil.resolve_name(f"sklearn_dpwg.{owner}"), last)
 
 
-def said(cell: str) -> object:
+def stated(cell: str) -> object:
     """Read a value as the page writes it."""
     words = {"planned": None, "on": True}
     if cell in words:
@@ -50,15 +50,15 @@ def said(cell: str) -> object:
     return cell.strip('"') if cell.startswith('"') else float(Fraction(cell))
 
 
-def differing(found: dict[str, list[str]]) -> list[str]:
+def differing(result: dict[str, list[str]]) -> list[str]:
     """Return names whose value is not the code's."""
-    return [name for name, (value, *_) in found.items() if said(value) != value_of(name)]
+    return [name for name, (value, *_) in result.items() if stated(value) != value_of(name)]
 
 
-def unprintable(found: dict[str, list[str]]) -> list[str]:
+def unprintable(result: dict[str, list[str]]) -> list[str]:
     """Return names whose command is of no script, or has a word that the script does not know."""
     wrong = []
-    for name, (*_, command) in found.items():
+    for name, (*_, command) in result.items():
         match = re.fullmatch(r"`(benchmarks/[\w/]+\.py)((?: [-\w.=\"]+)*)`", command)
         if match is None:
             if command.startswith("`") or not command:
@@ -74,10 +74,10 @@ def unprintable(found: dict[str, list[str]]) -> list[str]:
 
 
 def test_the_table_of_defaults_is_the_code():
-    found = rows(PAGE.read_text(encoding="utf-8"))
-    assert differing(found) == []
-    assert unprintable(found) == []
-    assert all(len(cells) == 3 and cells[1] for cells in found.values())
+    result = rows(PAGE.read_text(encoding="utf-8"))
+    assert differing(result) == []
+    assert unprintable(result) == []
+    assert all(len(cells) == 3 and cells[1] for cells in result.values())
 
 
 def test_no_default_is_left_out():
@@ -106,10 +106,10 @@ def test_no_default_is_left_out():
             True,
             False,
         ),
-        ("| `MGR.risk_share` | planned | why | `benchmarks/none.py` |", False, True),
+        ("| `MGR.risk_fraction` | planned | why | `benchmarks/none.py` |", False, True),
     ],
 )
 def test_a_wrong_row_would_be_seen(row, differs, cannot):
-    found = rows(row)
-    assert bool(differing(found)) == differs
-    assert bool(unprintable(found)) == cannot
+    result = rows(row)
+    assert bool(differing(result)) == differs
+    assert bool(unprintable(result)) == cannot

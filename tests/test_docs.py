@@ -23,13 +23,13 @@ BUILT = ("_build/", "auto_examples/", "api/generated/")
 
 def pages(docs: Path = DOCS) -> dict[str, str]:
     """Map the name of every page to its text."""
-    found = {
+    result = {
         path.relative_to(docs).with_suffix("").as_posix(): path.read_text(encoding="utf-8")
         for path in sorted([*docs.rglob("*.md"), *docs.rglob("*.rst")])
     }
     return {
         name: text
-        for name, text in found.items()
+        for name, text in result.items()
         if not name.startswith((*BUILT, "_templates/", "sg_execution_times"))
     }
 
@@ -53,12 +53,12 @@ def public_objects() -> dict[str, object]:
     packages = [info.name for info in pkgutil.iter_modules(sklearn_dpwg.__path__) if info.ispkg]
     packages.remove("data")
     packages += PUBLIC_INSIDE
-    found = {}
+    result = {}
     for name in ["sklearn_dpwg", *(f"sklearn_dpwg.{package}" for package in packages)]:
         module = importlib.import_module(name)
         for public in module.__all__:
-            found[f"{name}.{public}"] = getattr(module, public)
-    return found
+            result[f"{name}.{public}"] = getattr(module, public)
+    return result
 
 
 def listed_modules() -> list[str]:
@@ -145,20 +145,20 @@ def written() -> dict[str, str]:
     for path in [*ROOT.glob("sklearn_dpwg/**/*.py"), *ROOT.glob("examples/*.py")]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
-        found = [ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, kinds)]
+        result = [ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, kinds)]
         comments = re.findall(r"(?:^|  )# .*", path.read_text(encoding="utf-8"), re.MULTILINE)
-        texts[str(path.relative_to(ROOT))] = "\n\n".join(filter(None, [*found, *comments]))
+        texts[str(path.relative_to(ROOT))] = "\n\n".join(filter(None, [*result, *comments]))
     return texts
 
 
 def defined_tests() -> set[str]:
     """Return the test functions of the tree, audits included, alone and behind their files."""
-    found = set()
+    result = set()
     for path in (ROOT / "tests").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                found |= {node.name, f"{path.relative_to(ROOT).as_posix()}::{node.name}"}
-    return found
+                result |= {node.name, f"{path.relative_to(ROOT).as_posix()}::{node.name}"}
+    return result
 
 
 def test_tests_that_are_named_exist():

@@ -12,7 +12,7 @@ from sklearn import config_context
 from sklearn_dpwg import datasets
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-SHARE = 8  # every so many records are kept
+FRACTION = 8  # every so many records are kept
 # What a script repeats, and fewer of it, which is enough to see it run.
 FEWER = {
     "plot_rates.py": {
@@ -33,10 +33,10 @@ FEWER = {
 
 def few_records(name, **options):
     """Return every eighth record of a data set."""
-    found = datasets.load.load_dataset(name, **options)
+    result = datasets.load.load_dataset(name, **options)
     for part in ("data", "target", "groups"):
-        found[part] = found[part][::SHARE]
-    return found
+        result[part] = result[part][::FRACTION]
+    return result
 
 
 def run(script):

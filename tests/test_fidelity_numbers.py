@@ -53,9 +53,9 @@ def facts_of(problem, *names, **others):
 
 
 @cache
-def share_of_lemma_3():
+def fraction_of_lemma_3():
     """Largest over the plans that docs/theory/phased-erm.md names."""
-    shares = []
+    fractions = []
     for n in (100, 10_000):
         for n_groups, radius in ((2, 20.0), (16, 1.0)):
             plan = plan_of(PhasedERM, *(n,) * n_groups, epsilon=10.0, radius=radius)
@@ -66,11 +66,11 @@ def share_of_lemma_3():
                     "entropy_weight": phase.mu_groups,
                 }
                 of_the_paper = lemma3_sensitivity(**facts_of(solved), **strengths)
-                shares.append(phase.sensitivity / of_the_paper)
-    return max(shares)
+                fractions.append(phase.sensitivity / of_the_paper)
+    return max(fractions)
 
 
-def share_of_lemma_3_for_exact_solutions():
+def fraction_of_lemma_3_for_exact_solutions():
     """In the limit of a small range of losses it is what one group has."""
     facts = {"group_sizes": [50], "lipschitz": 1.0, "loss_range": 1e-9, "strong_convexity": 0.1}
     proved = saddle_point_sensitivity(**facts, gradient_diameter=2.0, prior=[1.0], entropy_weight=1)
@@ -88,14 +88,14 @@ def largest_difference_over_the_papers(power):
     schedule = plan_of(OnlineToBatch, 50).schedule
     hinge = SimpleNamespace(pair_diameter=2.0, smoothness=1.0)
     proved = replace(schedule, problem=hinge, rounding=0.0, stretch=1.0)
-    shares, total = [], 0.0
+    fractions, total = [], 0.0
     for t in range(1, 60):
         weight, before = round_weight(t, power), round_weight(t - 1, power)
         total += weight
         for distance in (0.0, 0.1, 1.0, 4.0, 50.0) if t > 1 else (0.0,):
             papers = 2.0 * (power + 1.0) * (1.0 + distance) * t ** (power - 1.0)
-            shares.append(proved.sensitivity(weight, before, weight / total * distance) / papers)
-    return max(shares)
+            fractions.append(proved.sensitivity(weight, before, weight / total * distance) / papers)
+    return max(fractions)
 
 
 def quieter_than_the_tree():
@@ -158,10 +158,10 @@ def power_of_level_noise():
 # What stands in the text, {} for numbers; what they are; how far from it they may be.
 COMPUTED = [
     ("with {} for an open constant", factor_at_a_small_epsilon, 1e-9),
-    ("at most {} of Lemma 3's", share_of_lemma_3, 0.005),
+    ("at most {} of Lemma 3's", fraction_of_lemma_3, 0.005),
     ("from ε = {} on at", lambda: least_failing_epsilon(1e-3), 0.05),
     ("from {} on at", lambda: least_failing_epsilon(1e-12), 0.05),
-    ("proves {} of it for exact saddle points", share_of_lemma_3_for_exact_solutions, 1e-6),
+    ("proves {} of it for exact saddle points", fraction_of_lemma_3_for_exact_solutions, 1e-6),
     ("{} fresh records", lambda: sum(plan_of(OCO, 99, 99).schedule.weight_rates), 0),
     ("{} of the noise at {} rounds", quieter_than_the_tree, 0.005),
     ("`max_passes` + {} |", steps_above_the_passes, 0),
@@ -192,8 +192,8 @@ def test_numbers_are_the_codes(phrase, compute, tolerance):
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0, 3.0])
 def test_differences_are_never_above_the_papers(power):
-    share = largest_difference_over_the_papers(power)
-    assert share == pytest.approx(0.5) if power == 1.0 else share <= 1.0
+    fraction = largest_difference_over_the_papers(power)
+    assert fraction == pytest.approx(0.5) if power == 1.0 else fraction <= 1.0
 
 
 # --- every name on the page exists, and nothing of the papers is left out ------------------------
@@ -232,26 +232,28 @@ NUMBERED = {
 
 def sections(text: str) -> dict[str, list[list[str]]]:
     """Map the first author of each part to the cells of its rows."""
-    found = {}
+    result = {}
     for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         author = re.match(r"\w+", part)
         rows = [line for line in part.splitlines() if line.startswith("| ")][1:]
         # a bar in a formula is written as a command
-        found[author[0]] = [[cell.strip() for cell in row.strip("| ").split(" | ")] for row in rows]
-    return found
+        result[author[0]] = [
+            [cell.strip() for cell in row.strip("| ").split(" | ")] for row in rows
+        ]
+    return result
 
 
 @pytest.fixture(scope="module")
 def defined():
     """All names that the package defines, members as ``Class.name`` too, and the tests."""
-    found = set()
+    result = set()
     for path in [*ROOT.glob("sklearn_dpwg/**/*.py"), *ROOT.glob("tests/**/test_*.py")]:
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            found |= set(names_of(node))
+            result |= set(names_of(node))
             for member in getattr(node, "body", ()) if isinstance(node, ast.ClassDef) else ():
                 of_class = names_of(member)
-                found |= {*of_class, *(f"{node.name}.{name}" for name in of_class)}
-    return found
+                result |= {*of_class, *(f"{node.name}.{name}" for name in of_class)}
+    return result
 
 
 def names_of(node: ast.stmt) -> list[str]:
@@ -277,15 +279,15 @@ def missing(place: str, defined: set[str]) -> list[str]:
 
 def named(cell: str) -> set[tuple[str, int]]:
     """Return the numbered statements that a row is about: those before its first comma or verb."""
-    found = set()
+    result = set()
     for kind, first, to, last, second in re.findall(
         r"\b(Algorithm|Assumption|Corollary|Definition|Lemma|Proposition|Remark|Theorem)s? (\d+)"
         r"(?:( to )(\d+)| and (\d+))?",
         cell,
     ):
-        found |= {(kind, number) for number in range(int(first), int(last if to else first) + 1)}
-        found |= {(kind, int(second))} if second else set()
-    return found
+        result |= {(kind, number) for number in range(int(first), int(last if to else first) + 1)}
+        result |= {(kind, int(second))} if second else set()
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -303,5 +305,5 @@ def test_every_name_exists(parts, defined):
 
 @pytest.mark.parametrize("author", NUMBERED)
 def test_nothing_of_the_papers_is_left_out(parts, author):
-    found = set().union(*(named(row[0]) for row in parts[author]))
-    assert found == {(kind, number) for kind, all_ in NUMBERED[author].items() for number in all_}
+    result = set().union(*(named(row[0]) for row in parts[author]))
+    assert result == {(kind, number) for kind, all_ in NUMBERED[author].items() for number in all_}

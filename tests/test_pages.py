@@ -26,9 +26,9 @@ NUMBER = re.compile(r"\d+\.\d+|\d+")
 
 def shown(text: str) -> tuple[str, str]:
     """Return the first block of code of a page, and the output that stands behind it."""
-    found = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
-    assert found is not None
-    return found[1], found[2]
+    result = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
+    assert result is not None
+    return result[1], result[2]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UngroupedWarning")
@@ -48,8 +48,8 @@ def test_the_first_lines_print_what_the_pages_show():
         NUMBER.sub("#", line) for line in expected_lines
     ]
     numbers, expected_numbers = (
-        [float(number) for line in found for number in NUMBER.findall(line)]
-        for found in (lines, expected_lines)
+        [float(number) for line in result for number in NUMBER.findall(line)]
+        for result in (lines, expected_lines)
     )
     np.testing.assert_allclose(numbers, expected_numbers, rtol=0, atol=0.1)
     X, y, race, encoder = (names[name] for name in ("X", "y", "race", "encoder"))

@@ -80,10 +80,10 @@ def test_an_index_that_pairs_rows_otherwise_is_refused_before_anything_is_spent(
         tables[place] = tables[place].iloc[::-1]
         with PrivacyLedger(100.0, 1e-3) as ledger, pytest.raises(InputError) as caught:
             door(*tables)
-        told = str(caught.value)
-        assert f"{wrong} must have the index of" in told or place == 0, told
-        assert "as rows are paired by their place" in told
-        assert str(SECRET)[:5] not in told
+        facts = str(caught.value)
+        assert f"{wrong} must have the index of" in facts or place == 0, facts
+        assert "as rows are paired by their place" in facts
+        assert str(SECRET)[:5] not in facts
         assert not ledger.rows
 
 

@@ -226,6 +226,6 @@ def test_all_but_the_releases_is_the_same_for_neighbours(kind, solver, form, cap
         other, flipped = X.copy(), y.copy()
         other[5], flipped[5] = row, target
         given = form(np.clip(other, -3e38, 3e38) if form is np.float32 else other)
-        found = facts_of_fit(kind, solver, given, flipped, groups, capsys)
-        expected = found if expected is None else expected
-        assert found == expected
+        actual = facts_of_fit(kind, solver, given, flipped, groups, capsys)
+        expected = actual if expected is None else expected
+        assert actual == expected

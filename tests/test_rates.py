@@ -51,19 +51,19 @@ def test_a_table_of_counts_is_its_records(rates):
     assert table.group_sizes == rows.group_sizes == (200, 200, 200)
     assert table.n_weights == rows.n_weights
     for loss_clip in (np.inf, 0.5):
-        found, exact = (
+        result, exact = (
             np.column_stack(each.risks_and_gradients(weights, loss_clip=loss_clip))
             for each in (table, rows)
         )
-        np.testing.assert_allclose(found, exact, rtol=1e-12)
+        np.testing.assert_allclose(result, exact, rtol=1e-12)
     rng = np.random.default_rng(2)
     positions = Listed([np.sort(rng.choice(200, size=n, replace=False)) for n in (50, 1, 200)])
     np.testing.assert_allclose(
         table.part(positions).risks(weights), rows.part(positions).risks(weights), rtol=1e-12
     )
-    shares = np.array([0.2, 0.5, 0.3])
+    fractions = np.array([0.2, 0.5, 0.3])
     np.testing.assert_allclose(
-        table.hessian(weights, shares), rows.hessian(weights, shares), rtol=1e-10, atol=1e-15
+        table.hessian(weights, fractions), rows.hessian(weights, fractions), rtol=1e-10, atol=1e-15
     )
 
 

@@ -34,11 +34,11 @@ def scaled(records):
     return rows.astype(float)
 
 
-def assert_cut(found, exact):
+def assert_cut(result, exact):
     """Compare with exact rows: cut towards zero, but for the rounding of a factor."""
-    assert (np.abs(found) <= np.abs(exact) * (1.0 + 1e-13)).all()
-    assert (np.abs(found - exact) <= 1.1 * UNIT).all()
-    assert (found * exact >= 0.0).all()
+    assert (np.abs(result) <= np.abs(exact) * (1.0 + 1e-13)).all()
+    assert (np.abs(result - exact) <= 1.1 * UNIT).all()
+    assert (result * exact >= 0.0).all()
 
 
 @given(
@@ -62,8 +62,8 @@ def test_clipped_and_divided(exponent, data_exponent, seed):
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     ratio = 2.0 ** (3 * (exponent - data_exponent))
     expected = rows / norms * np.minimum(norms * ratio, 1.0)
-    found = scaled(encode(rows * 2.0 ** (3 * exponent), data_norm=2.0 ** (3 * data_exponent)))
-    assert_cut(found, expected)
+    result = scaled(encode(rows * 2.0 ** (3 * exponent), data_norm=2.0 ** (3 * data_exponent)))
+    assert_cut(result, expected)
 
 
 @given(

@@ -25,6 +25,8 @@ def test_entry_states_the_exact_optimum(name):
     encoder = RecordEncoder(len(data.group_labels), data.data_norm)
     # unit rows with a unit intercept, whatever the estimators' defaults are
     risks = GroupRisks(encoder.encode(data.data, np.clip(targets, -1.0, 1.0), codes), loss, 1.0)
-    found = worst_group_optimum(risks, radius=200.0)
-    assert found.gap <= 1e-8
-    assert risks.risks(found.weights).max() == pytest.approx(data.entry.reference_optimum, abs=2e-8)
+    result = worst_group_optimum(risks, radius=200.0)
+    assert result.gap <= 1e-8
+    assert risks.risks(result.weights).max() == pytest.approx(
+        data.entry.reference_optimum, abs=2e-8
+    )

@@ -25,12 +25,12 @@ PROJECT = tomllib.loads(text("pyproject.toml"))["project"]
 
 def newest_entry(changelog: str) -> tuple[bool, str, str]:
     """Return whether work goes on above the newest release, its version and its day."""
-    found = re.search(
+    result = re.search(
         r"^(## Unreleased\n.*?)?^## (\S+) – (\d{4}-\d{2}-\d{2})$", changelog, re.M | re.S
     )
-    assert found is not None
-    assert found.start() == changelog.index("\n## ") + 1
-    return found[1] is not None, found[2], str(datetime.date.fromisoformat(found[3]))
+    assert result is not None
+    assert result.start() == changelog.index("\n## ") + 1
+    return result[1] is not None, result[2], str(datetime.date.fromisoformat(result[3]))
 
 
 def test_package_changelog_and_citation_are_of_one_version():

@@ -209,14 +209,14 @@ def write(patterns: list[str]) -> None:
     for case in cases.values():
         for key in set(TEXTS) & set(case):
             case[key] = _keep(" ".join(_keep(line, lines) for line in case[key]), texts)
-    found = {"machine": here, "cases": cases, "texts": texts, "lines": lines}
-    PLACE.write_text(_as_json(found))
+    result = {"machine": here, "cases": cases, "texts": texts, "lines": lines}
+    PLACE.write_text(_as_json(result))
     sys.stdout.write(f"wrote {len(chosen)} of {len(CASES)} cases\n")
 
 
-def _as_json(found: dict[str, Any]) -> str:
+def _as_json(result: dict[str, Any]) -> str:
     tight = (",", ":")
-    return json.dumps(found, indent=0, sort_keys=True, ensure_ascii=False, separators=tight) + "\n"
+    return json.dumps(result, indent=0, sort_keys=True, ensure_ascii=False, separators=tight) + "\n"
 
 
 def _keep(text: str, known: dict[str, str]) -> str:
@@ -250,14 +250,14 @@ def differences(now: dict[str, Any], kept: dict[str, Any], close: float | None) 
 
 def flat(case: dict[str, Any]) -> dict[str, str]:
     """Return a case line by line, so that only lines that differ are shown."""
-    found = {}
+    result = {}
     for key, value in case.items():
         if isinstance(value, str):
-            found[key] = value
+            result[key] = value
         else:
             parts = value.items() if isinstance(value, dict) else enumerate(value, 1)
-            found |= {f"{key} {part}": line for part, line in parts}
-    return found
+            result |= {f"{key} {part}": line for part, line in parts}
+    return result
 
 
 def same_numbers(now: str, kept: str, close: float) -> bool:

@@ -97,13 +97,13 @@ def test_part_holds_whole_records_of_its_groups(loss, layout):
     rng, sizes = np.random.default_rng(0), zip((7, 1, 30, 64), (3, 1, 30, 20), strict=True)
     part = risks.part(Listed([np.sort(rng.choice(*size, replace=False)) for size in sizes]))
     assert part.group_sizes == (3, 1, 30, 20)
-    found = np.searchsorted(names, part.records.slope_limits)
-    assert len(set(found)) == 54
-    of_group = np.searchsorted([7, 8, 38], found, "right")
+    result = np.searchsorted(names, part.records.slope_limits)
+    assert len(set(result)) == 54
+    of_group = np.searchsorted([7, 8, 38], result, "right")
     np.testing.assert_array_equal(of_group, np.repeat([0, 1, 2, 3], [3, 1, 30, 20]))
     drawn = part.records.rows.toarray() if layout is csr_array else part.records.rows
-    np.testing.assert_array_equal(drawn, rows[found])
-    np.testing.assert_array_equal(part.records.targets, risks.records.targets[found])
+    np.testing.assert_array_equal(drawn, rows[result])
+    np.testing.assert_array_equal(part.records.targets, risks.records.targets[result])
     weights = np.random.default_rng(1).normal(size=risks.n_weights)
     # groups drawn in full have their own risk
     np.testing.assert_allclose(part.risks(weights)[1:3], risks.risks(weights)[1:3], rtol=1e-12)
@@ -119,25 +119,25 @@ MOMENTS = {"clip": 1.0, "constant": 0.75, "length": 1.25}
 
 def _white(n):
     """Return a symmetric matrix whose products with rows are exact."""
-    found = np.eye(n) + 0.1 * np.cos(np.add.outer(np.arange(n), np.arange(n)))
-    return np.rint(found / WHITENING_STEP) * WHITENING_STEP
+    result = np.eye(n) + 0.1 * np.cos(np.add.outer(np.arange(n), np.arange(n)))
+    return np.rint(result / WHITENING_STEP) * WHITENING_STEP
 
 
 def inexact(risks, weights):
     """Return what blocks answer that is not added up in whole numbers alone."""
     some = np.linspace(0.2, 0.8, risks.n_groups)
-    found = [
+    result = [
         risks.risks(weights, loss_clip=0.8),
         *risks.risks_and_gradients(weights),
         risks.over(np.full(risks.n_groups, 7.0), loss_center=0.3).risks(weights),
     ]
     if risks.loss.n_outputs > 1:
-        return [*found, risks.hessian(weights, some)]
+        return [*result, risks.hessian(weights, some)]
     smooth = risks.with_loss(BinaryLogLoss())
     for white in (None, _white(3)):
         view = smooth.centred(np.full(3, 0.1), constant=0.25, clip=0.4, whitening=white)
-        found += [*view.risks_and_gradients(weights), view.hessian(weights, some)]
-    return [*found, smooth.hessian(weights, some)]
+        result += [*view.risks_and_gradients(weights), view.hessian(weights, some)]
+    return [*result, smooth.hessian(weights, some)]
 
 
 @pytest.mark.parametrize("layout", ["rows", "columns", "csr"])
@@ -148,8 +148,8 @@ def test_many_blocks_answer_as_one_to_rounding(loss, layout):
     one = make_risks(loss, SIZES, intercept=0.5, rows=rows)
     weights = rng.standard_normal(one.n_weights)
     many = in_blocks(one, 5, engine=RestlessEngine())
-    for found, expected in zip(inexact(many, weights), inexact(one, weights), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+    for result, expected in zip(inexact(many, weights), inexact(one, weights), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-14)
 
 
 @given(st.integers(1, 6), st.integers(0, 2**32))
@@ -227,7 +227,7 @@ def test_no_border_changes_a_bit_of_what_is_released(
     def released(risks):
         center = np.full(n_features, 0.5 / n_features)
         sample = PoissonSample(0.4, bytes(range(32)))
-        found = [
+        result = [
             *risks.sums(weights, loss_clip=3.0),
             risks.sums(weights, loss_clip=0.8, gradients=False, center=2.0**-4)[0],
             *risks.sampled_sums(weights, sample, loss_clip=3.0, center=0.25),
@@ -235,15 +235,15 @@ def test_no_border_changes_a_bit_of_what_is_released(
             *(risks.second_moments(columns_alone=alone) for alone in (True, False)),
         ]
         factors = (None, np.linspace(0.5, 2.0, n_features), _white(n_features))
-        found += [np.array(risks.spread(center, whitening=white)) for white in factors]
+        result += [np.array(risks.spread(center, whitening=white)) for white in factors]
         if loss.has_ends:
             for white in factors:
                 view = risks.centred(center, constant=0.25, clip=0.3, whitening=white)
-                found += view.sums(weights, loss_clip=3.0)
+                result += view.sums(weights, loss_clip=3.0)
         if loss.n_outputs == 1:
-            found.append(risks.residual_moments(weights, **MOMENTS))
-        return found
+            result.append(risks.residual_moments(weights, **MOMENTS))
+        return result
 
     one, many = stored([0, n]), stored([0, *sorted(cuts), n])
-    for found, expected in zip(released(many), released(one), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for result, expected in zip(released(many), released(one), strict=True):
+        np.testing.assert_array_equal(result, expected)

@@ -129,12 +129,12 @@ def test_a_record_errs_by_no_more_than_is_stated(loss, n_features, radius):
             row = project_to_ball(row * rest / (row @ weights[:n_features]), 1.0 - 1e-15)
         of_gradient, of_loss = record_errors(problem, problem.constants.supremum)
         risks = risks_of_one(loss, row, target, scaling)
-        found, row = risks.risks_and_gradients(weights), risks.records.rows[0].astype(float)
+        result, row = risks.risks_and_gradients(weights), risks.records.rows[0].astype(float)
         with localcontext() as context:
             context.prec = 60
             value, gradient = exact_record(loss, row, target, weights, scaling)
-        assert abs(Fraction(float(found[0][0])) - Fraction(value)) <= Fraction(of_loss)
-        error = distance(exact(found[1]), [Fraction(entry) for entry in gradient])
+        assert abs(Fraction(float(result[0][0])) - Fraction(value)) <= Fraction(of_loss)
+        error = distance(exact(result[1]), [Fraction(entry) for entry in gradient])
         assert error <= Fraction(of_gradient) ** 2
 
 
@@ -230,7 +230,7 @@ def test_tolerances_for_billions_of_records_are_reached(loss, kind, radius):
     for mu_weights in (1e-7, 1e-4, 1e-1, 10.0):
         for mu_groups in (math.inf, 0.1):
             phase = solved_phase(problem, problem.prior, mu_weights=mu_weights, mu_groups=mu_groups)
-            found = solve_saddle_point(
+            result = solve_saddle_point(
                 risks,
                 radius=radius,
                 prior=np.array(problem.prior),
@@ -238,8 +238,8 @@ def test_tolerances_for_billions_of_records_are_reached(loss, kind, radius):
                 mu_groups=mu_groups,
                 tolerance=phase.tolerance,
             )
-            assert found.gap <= phase.tolerance
-            assert np.linalg.norm(found.weights) <= radius * (1.0 + 8 * UNIT)
+            assert result.gap <= phase.tolerance
+            assert np.linalg.norm(result.weights) <= radius * (1.0 + 8 * UNIT)
 
 
 # --- planning knows what a run pays ------------------------------------------------------------
@@ -292,7 +292,7 @@ def test_the_sum_of_a_round_errs_by_no_more_than_is_paid(n, n_outputs, scaling, 
     slopes = rng.choice([-1.0, 1.0, 2.0**-spread], (n, n_outputs))
     rows = rng.uniform(-1.0, 1.0, (n, 2)) * 2.0 ** -rng.choice([0, spread], (n, 1))
     given_slopes = slopes[:, 0] if n_outputs == 1 else slopes
-    found = gradient_sum(problem, rows, given_slopes, n)
+    result = gradient_sum(problem, rows, given_slopes, n)
     columns = [exact(rows[:, 0]), exact(rows[:, 1])]
     if scaling:
         columns.append([Fraction(scaling)] * n)
@@ -303,7 +303,7 @@ def test_the_sum_of_a_round_errs_by_no_more_than_is_paid(n, n_outputs, scaling, 
         for column in columns
     ]
     norms = sum(math.sqrt(float(sum(p[i] ** 2 for p in products))) for i in range(n))
-    error = distance(exact(found), [sum(p) for p in products])
+    error = distance(exact(result), [sum(p) for p in products])
     assert error <= (Fraction(rounding_of_sum(n, 1)) * Fraction(norms) * Fraction(1 + 1e-9)) ** 2
 
 
@@ -329,9 +329,9 @@ def test_rows_of_prefix_sums_err_by_no_more_than_is_paid(name, n_steps, kind):
     exact_vectors = [exact(vectors[:, j]) for j in range(2)]
     for row, asked in zip(encoder, noise.asked, strict=True):
         places = np.flatnonzero(row)
-        shares = exact(row[places])
+        fractions = exact(row[places])
         due = [
-            sum(c * of_column[s] for c, s in zip(shares, places.tolist(), strict=True))
+            sum(c * of_column[s] for c, s in zip(fractions, places.tolist(), strict=True))
             for of_column in exact_vectors
         ]
         error += distance(exact(asked.value), due)

@@ -57,8 +57,8 @@ def test_membership_knows_no_cuts(rate, group, edges, key):
     sizes=st.lists(st.integers(0, 300), min_size=1, max_size=3), data=st.data(), seed=st.integers(0)
 )
 def test_parts_know_no_cuts_and_are_disjoint_and_of_exact_size(sizes, data, seed):
-    shares = [[size // 3 for size in sizes], [size // 5 for size in sizes]]
-    parts = keyed_parts(sizes, shares, np.random.default_rng(seed))
+    fractions = [[size // 3 for size in sizes], [size // 5 for size in sizes]]
+    parts = keyed_parts(sizes, fractions, np.random.default_rng(seed))
     for group, size in enumerate(sizes):
         edges = data.draw(cuts(size))
         first, second = (check_cuts(part, group, edges).tolist() for part in parts)

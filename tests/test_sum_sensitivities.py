@@ -109,7 +109,7 @@ def test_weighted_means_of_exact_sums_err_by_no_more_than_is_paid(sizes, scale, 
     sums = rng.uniform(-1.0, 1.0, (p, d)) * scale / math.sqrt(d) * np.array(sizes)[:, None]
     weights = rng.dirichlet(np.full(p, 0.3)) + 1e-300
     factors = np.array([1.0, 1.0, 1.0, 0.7])  # of the intercept
-    found = weights @ (sums * factors / np.array(sizes, float)[:, None])
+    result = weights @ (sums * factors / np.array(sizes, float)[:, None])
     exact = [
         sum(
             Fraction(float(weights[i]))
@@ -120,7 +120,7 @@ def test_weighted_means_of_exact_sums_err_by_no_more_than_is_paid(sizes, scale, 
         )
         for j in range(d)
     ]
-    error = exact_squared([Fraction(float(a)) - b for a, b in zip(found, exact, strict=True)])
+    error = exact_squared([Fraction(float(a)) - b for a, b in zip(result, exact, strict=True)])
     ratio = max(Fraction(float(w)) / n for w, n in zip(weights, sizes, strict=True))
     paid = Fraction(weighting_slack(scale, n_records=sum(sizes), n_groups=p)) * ratio
     assert 4 * error <= paid**2  # of both neighbours

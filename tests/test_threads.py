@@ -59,13 +59,13 @@ def cores(monkeypatch):
 def test_any_number_of_threads_gives_the_same_bits(cores):
     risks = make_risks(BinaryLogLoss(), (9000, 3, 6000), n_features=12)
     weights = np.linspace(-1.0, 1.0, risks.n_weights)
-    found = []
+    actual = []
     for number in (1, 2, 5):
         cores(number)
         group_weights = np.array([0.5, 0.2, 0.3])
         results = (*risks.risks_and_gradients(weights), risks.hessian(weights, group_weights))
-        found.append([result.tobytes() for result in results])
-    assert found[0] == found[1] == found[2]
+        actual.append([result.tobytes() for result in results])
+    assert actual[0] == actual[1] == actual[2]
 
 
 def test_threads_follow_the_callers_errstate(cores):

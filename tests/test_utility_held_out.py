@@ -12,7 +12,7 @@ def held_out():
         yield package.held_out
 
 
-def test_each_group_keeps_its_share_and_splits_are_a_function_of_the_name(held_out):
+def test_each_group_keeps_its_fraction_and_splits_are_a_function_of_the_name(held_out):
     task = held_out.load_by_name("made-classification")
     sizes = len(task.train.codes), len(task.test.codes)
     task.train.X, task.test.X = np.split(np.arange(sum(sizes)), [sizes[0]])
@@ -52,10 +52,10 @@ def losses(worst, best=0.1):
 )
 def test_a_difference_counts_beyond_the_least_and_two_errors(held_out, gaps, kind, expected):
     theirs = np.array([0.5, 0.7])
-    found = held_out.difference(losses(theirs + gaps), losses(theirs))
-    assert found.verdict(kind) == expected
+    result = held_out.difference(losses(theirs + gaps), losses(theirs))
+    assert result.verdict(kind) == expected
 
 
 def test_each_method_is_judged_at_its_own_worst_group(held_out):
-    found = held_out.difference(losses([0.5, 0.5], 0.6), losses([0.7, 0.7], 0.6))
-    assert found.value == pytest.approx(-0.1)
+    result = held_out.difference(losses([0.5, 0.5], 0.6), losses([0.7, 0.7], 0.6))
+    assert result.value == pytest.approx(-0.1)

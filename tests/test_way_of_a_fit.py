@@ -23,8 +23,8 @@ MAX_CALLS_OF_A_STEP, MAX_CALLS_BEFORE_NOISE = 52, 498
 
 def rows() -> list[tuple[str, list[str]]]:
     """Return the files of the page's table and the functions that it names of each."""
-    found = re.findall(r"^\| \d+ \| `([\w/.]+)` \|.*\| ([^|]+) \|$", PAGE.read_text("utf-8"), re.M)
-    return [(file, re.findall(r"`([\w.]+)`", names)) for file, names in found]
+    result = re.findall(r"^\| \d+ \| `([\w/.]+)` \|.*\| ([^|]+) \|$", PAGE.read_text("utf-8"), re.M)
+    return [(file, re.findall(r"`([\w.]+)`", names)) for file, names in result]
 
 
 @pytest.fixture(scope="module")

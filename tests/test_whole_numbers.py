@@ -331,13 +331,13 @@ def test_no_neighbour_moves_residual_moments_by_more_than_is_paid(seed, scaling)
     scales = {"clip": 0.4, "constant": 0.75 if scaling else 0.0, "length": 1.25}
     weights = rng.standard_normal(3 + (scaling > 0))
     norm = math.hypot(1.0, scales["constant"], scales["length"])
-    found = [
+    result = [
         make_risks(SquaredError(), each, targets, SIZES, scaling=scaling).residual_moments(
             weights, **scales
         )
         for each in (rows, others)
     ]
-    assert moves(*found) <= Fraction(moment_sensitivity(norm)) ** 2
+    assert moves(*result) <= Fraction(moment_sensitivity(norm)) ** 2
 
 
 # --- the adversary: around a power of two one record decides how all later ones are rounded -------
@@ -391,19 +391,19 @@ def test_far_and_small_weights_have_finite_sums(loss):
     targets = np.repeat([1.0, 0.0 if loss.task == "multiclass" else -1.0], 4)
     risks = make_risks(loss, rows, targets, (8,))
     for size in (0.0, 1e-300, 1e3, 1e8):
-        found = risks.risks_and_gradients(size * np.linspace(1.0, -1.0, loss.n_outputs))
-        assert all(np.isfinite(each).all() for each in found)
+        result = risks.risks_and_gradients(size * np.linspace(1.0, -1.0, loss.n_outputs))
+        assert all(np.isfinite(each).all() for each in result)
 
 
 def test_small_losses_and_sums_of_many_records_keep_their_digits():
     value = make_risks(BinaryLogLoss(), [[1.0]], [1.0], (1,)).risks(np.array([20.0]))
     np.testing.assert_allclose(value, math.log1p(math.exp(-20.0)), rtol=1e-7)
     residuals = np.random.default_rng(0).uniform(-1.0, 1.0, 300_000)
-    found = make_risks(SquaredError(), np.zeros((300_000, 1)), residuals, (300_000,)).risks(
+    result = make_risks(SquaredError(), np.zeros((300_000, 1)), residuals, (300_000,)).risks(
         np.zeros(1)
     )
     exact = float(np.sum(residuals.astype(np.longdouble) ** 2) / 600_000)
-    np.testing.assert_allclose(found, exact, rtol=1e-14)
+    np.testing.assert_allclose(result, exact, rtol=1e-14)
 
 
 def test_groups_and_blocks_without_records_have_no_sums():
@@ -436,6 +436,6 @@ def test_formulas_err_by_less_than_is_assumed(formula, exact, ends):
     numbers = numbers[numbers != 1.0] if formula is log else numbers
     with mpmath.workdps(40):
         exacts = [exact(mpmath.mpf(float(number))) for number in numbers]
-        found = map(mpmath.mpf, formula(numbers).tolist())
-        errors = [abs(one / each - 1) for one, each in zip(found, exacts, strict=True)]
+        result = map(mpmath.mpf, formula(numbers).tolist())
+        errors = [abs(one / each - 1) for one, each in zip(result, exacts, strict=True)]
     assert max(errors) < 2.5 * 2.0**-53

@@ -58,7 +58,7 @@ from utility.store import FOLDER, ROOT, Progress, Store, fingerprint, read_cells
 from utility.tasks import Part, Task, task_names
 from utility.worlds import WORLDS
 
-N_SPLITS, TRAIN_SHARE = 8, 0.75
+N_SPLITS, TRAIN_FRACTION = 8, 0.75
 EPSILONS = (1.0, 4.0, 8.0, 1e4)
 # Half a squared error of targets in [-1, 1] is much smaller than a log loss.
 LEAST = {"classification": 2e-3, "regression": 2e-4}
@@ -112,7 +112,7 @@ def names_of_half(half: str) -> list[str]:
 
 
 def splits(task: Task, n_splits: int = N_SPLITS) -> Iterator[Task]:
-    """Yield the task with other train and test parts, where each group keeps its share."""
+    """Yield the task with other train and test parts, where each group keeps its fraction."""
     columns = Part.__dataclass_fields__
     pairs = ((getattr(task.train, name), getattr(task.test, name)) for name in columns)
     everybody = Part(*(np.concatenate(pair) for pair in pairs))
@@ -123,7 +123,7 @@ def splits(task: Task, n_splits: int = N_SPLITS) -> Iterator[Task]:
         for group in range(len(task.group_labels)):
             own = np.flatnonzero(everybody.codes == group)
             own = own[np.argsort(ranks[own])]
-            is_train[own[: min(len(own) - 1, round(TRAIN_SHARE * len(own)))]] = True
+            is_train[own[: min(len(own) - 1, round(TRAIN_FRACTION * len(own)))]] = True
         parts = (everybody.take(np.flatnonzero(each)) for each in (is_train, ~is_train))
         yield Task(task.name, task.kind, *parts, task.group_labels, task.public, None, task.radius)
 
@@ -215,17 +215,17 @@ def collect(
         for name in ABOUT if names is None else names:
             _, cells = read_cells(_path(name, method, Path(folder)))
             for epsilon in dict.fromkeys(key.partition("|")[0] for key in cells):
-                found = [cells.get(f"{epsilon}|{split}") for split in range(n_splits)]
+                result = [cells.get(f"{epsilon}|{split}") for split in range(n_splits)]
                 # an unfinished cell, or a method that gave up
-                if None in found or np.isnan([each["test"] for each in found]).any():
+                if None in result or np.isnan([each["test"] for each in result]).any():
                     continue
                 half, source = ABOUT[name]
-                test, train = (np.array([each[p] for each in found]) for p in ("test", "train"))
+                test, train = (np.array([each[p] for each in result]) for p in ("test", "train"))
                 rows.append(
                     {"name": name, "method": method, "epsilon": float(epsilon), "source": source}
                     | {"half": half, "kind": kind_of(name), "test": test, "train": train}
                     | {"loss": test.mean(axis=0).max(), "record_loss": train.max(axis=1).mean()}
-                    | {"seconds": float(np.mean([each["seconds"] for each in found]))}
+                    | {"seconds": float(np.mean([each["seconds"] for each in result]))}
                 )
     return pd.DataFrame(rows)
 
@@ -262,9 +262,9 @@ def compare(
         for method, epsilon in (ours, theirs)
     )
     both = first.merge(second, on=facts)
-    found = [difference(*pair) for pair in zip(both.test_x, both.test_y, strict=True)]
-    verdicts = [each.verdict(kind) for each, kind in zip(found, both.kind, strict=True)]
-    values, errors = ([each[k] for each in found] for k in range(2))
+    result = [difference(*pair) for pair in zip(both.test_x, both.test_y, strict=True)]
+    verdicts = [each.verdict(kind) for each, kind in zip(result, both.kind, strict=True)]
+    values, errors = ([each[k] for each in result] for k in range(2))
     return both[facts].assign(value=values, error=errors, verdict=verdicts)
 
 
@@ -339,23 +339,23 @@ def _step(cells: pd.DataFrame, method: str, budgets: tuple[float, float]) -> pd.
     return compare(cells, (method, budgets[1]), (method, budgets[0]))
 
 
-def listed(found: pd.DataFrame, sign: int = 1) -> str:
+def listed(result: pd.DataFrame, sign: int = 1) -> str:
     """Return the tasks that are clearly worse, or with -1 eight clearly better, the first first."""
-    if found.empty:
+    if result.empty:
         return "–"
-    far = found[found.verdict == sign].sort_values("value", ascending=sign < 0)
+    far = result[result.verdict == sign].sort_values("value", ascending=sign < 0)
     far = far.head(8) if sign < 0 else far
     return ", ".join(f"{each.name} {each.value:+.4f}" for each in far.itertuples()) or "none"
 
 
-def described(found: pd.DataFrame) -> str:
+def described(result: pd.DataFrame) -> str:
     """Return a mean difference with its interval, and how many tasks are better and worse."""
-    if found.empty:
+    if result.empty:
         return "–"
-    mean, half = clustered(found.value.to_numpy(), found.source.tolist())
-    better, worse = ((found.verdict == sign).sum() for sign in (-1, 1))
+    mean, half = clustered(result.value.to_numpy(), result.source.tolist())
+    better, worse = ((result.verdict == sign).sum() for sign in (-1, 1))
     within = f" ± {half:.4f}" if np.isfinite(half) else ""
-    low, middle, high = found.value.quantile([0.25, 0.5, 0.75])
+    low, middle, high = result.value.quantile([0.25, 0.5, 0.75])
     middle = f"median {middle:+.4f} ({low:+.4f} to {high:+.4f})"
     return f"{mean:+.4f}{within}; {middle}; {better} / {worse}"
 

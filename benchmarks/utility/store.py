@@ -25,13 +25,13 @@ def fingerprint(package: Path = ROOT / "sklearn_dpwg") -> str:
 
 def versions(*names: str) -> dict[str, str]:
     """Return installed versions of distributions."""
-    found = {}
+    result = {}
     for name in names:
         try:
-            found[name] = version(name)
+            result[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "missing"
-    return found
+            result[name] = "missing"
+    return result
 
 
 class Store:
@@ -78,5 +78,5 @@ class Progress:
     def note(self, text: str) -> None:
         """Print a line."""
         minutes = (time.monotonic() - self.start) / 60.0
-        said = f"{self.title} {self.done}/{self.total}, {minutes:.1f} min: {text}"
-        print(said, flush=True, file=sys.stderr)
+        stated = f"{self.title} {self.done}/{self.total}, {minutes:.1f} min: {text}"
+        print(stated, flush=True, file=sys.stderr)

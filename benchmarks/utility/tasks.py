@@ -28,7 +28,7 @@ from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
 
 # Where there is no test part, every fifth row of a fixed permutation is the test part.
-SPLIT_SEED, TEST_SHARE = 0, 0.2
+SPLIT_SEED, TEST_FRACTION = 0, 0.2
 # Of reference optima, which no data set's reaches, and of the peers' balls.
 REFERENCE_RADIUS, PEER_RADIUS = 200.0, 20.0
 
@@ -130,7 +130,7 @@ class Task:
         if path is not None and path.exists():
             return json.loads(path.read_text())
         loss = BinaryLogLoss() if self.is_classification else SquaredError()
-        found = {}
+        result = {}
         for name, codes, n_groups in (
             ("worst-group", self.train.codes, len(self.group_labels)),
             ("average", np.zeros_like(self.train.codes), 1),
@@ -141,15 +141,15 @@ class Task:
             )
             risks = GroupRisks(records, loss, float(self.fit_intercept))
             optimum = worst_group_optimum(risks, radius=REFERENCE_RADIUS)
-            found[name] = {
+            result[name] = {
                 "value": float(risks.risks(optimum.weights).max()),
                 "gap": optimum.gap,
                 "weights": optimum.weights.tolist(),
             }
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(found))
-        return found
+            path.write_text(json.dumps(result))
+        return result
 
 
 MADE = ("made-classification",)
@@ -170,7 +170,7 @@ def load_task(name: str, *, cache: Path | None = None) -> Task:
 def split(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows of the fixed train and test parts, from the number of rows alone."""
     order = np.random.default_rng(SPLIT_SEED).permutation(n_rows)
-    n_test = round(TEST_SHARE * n_rows)
+    n_test = round(TEST_FRACTION * n_rows)
     return np.sort(order[n_test:]), np.sort(order[:n_test])
 
 
@@ -203,8 +203,8 @@ def _part(data: Any, **more: Any) -> Part:
     """Return what a loader returns."""
     bounds = None if "classes" in data else data.target_bounds
     labels = data.group_labels
-    told = {"data_norm": data.data_norm, **more}
-    return make_part(data.data, data.target, data.groups, labels, bounds, **told)
+    facts = {"data_norm": data.data_norm, **more}
+    return make_part(data.data, data.target, data.groups, labels, bounds, **facts)
 
 
 def _data_task(name: str, cache: Path | None) -> Task:

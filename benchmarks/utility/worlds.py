@@ -13,8 +13,8 @@ from scipy.special import expit
 from utility.tasks import Task, make_part, split
 
 SEED = 0
-# Shares of the groups, the least last, which is also the one that is unlike the others.
-SHARES = (0.4, 0.25, 0.15, 0.12, 0.08)
+# Fractions of the groups, the least last, which is also the one that is unlike the others.
+FRACTIONS = (0.4, 0.25, 0.15, 0.12, 0.08)
 # Of the far optimum: categories of a column, columns of each kind, and a ball that holds it.
 N_LEVELS, N_CATEGORICAL, N_NUMBERS, FAR_RADIUS = 9, 12, 12, 100.0
 WIDE_RADIUS = 1000.0
@@ -23,7 +23,7 @@ WIDE_RADIUS = 1000.0
 def normal_rows(n_records: int) -> Task:
     """Return five groups of logistic records with 20 normal columns, cut to norm 1."""
     rng = np.random.default_rng([SEED, 1])
-    shared, own = rng.normal(size=20), rng.normal(size=(len(SHARES), 20))
+    shared, own = rng.normal(size=20), rng.normal(size=(len(FRACTIONS), 20))
     shared *= 4.0 / np.linalg.norm(shared)
     own *= (2.5 / np.linalg.norm(own, axis=1))[:, None]
     codes = _codes(n_records)
@@ -46,7 +46,7 @@ def far_optimum(n_records: int = 90_000) -> Task:
     effects = rng.normal(size=(N_CATEGORICAL, N_LEVELS)) * 0.4 / chances**0.25
     slopes = np.append(effects.ravel(), rng.normal(size=N_NUMBERS) * 4.0)
     lengths = np.repeat([0.25, 1.5], [one_hot.shape[1], N_NUMBERS])
-    own = rng.normal(size=(len(SHARES), len(slopes))) * lengths
+    own = rng.normal(size=(len(FRACTIONS), len(slopes))) * lengths
     weights = (slopes + own) * np.sqrt(n_columns)
     scores = np.einsum("ij,ij->i", X, weights[codes])
     scores += np.linspace(-0.5, 0.5, 5)[codes] - scores.mean()
@@ -85,7 +85,7 @@ def _factors(rng: np.random.Generator, n_records: int, n_columns: int) -> np.nda
 def _wide(name: str, X: np.ndarray, rng: np.random.Generator) -> Task:
     """Return records whose classes follow columns as far as these differ, in each group its own."""
     codes, effects = _codes(len(X)), rng.normal(size=X.shape[1])
-    own = rng.normal(size=(len(SHARES), X.shape[1])) * np.linspace(0.3, 1.0, 5)[:, None]
+    own = rng.normal(size=(len(FRACTIONS), X.shape[1])) * np.linspace(0.3, 1.0, 5)[:, None]
     X = X / np.sqrt(X.shape[1])
     weights = (effects + own) / (X.std(axis=0) + 1e-4)
     scores = np.einsum("ij,ij->i", X, weights[codes])
@@ -94,7 +94,9 @@ def _wide(name: str, X: np.ndarray, rng: np.random.Generator) -> Task:
 
 
 def _codes(n_records: int) -> np.ndarray:
-    return np.repeat(np.arange(len(SHARES)), np.round(np.array(SHARES) * n_records).astype(int))
+    return np.repeat(
+        np.arange(len(FRACTIONS)), np.round(np.array(FRACTIONS) * n_records).astype(int)
+    )
 
 
 def _task(
@@ -107,7 +109,7 @@ def _task(
 ) -> Task:
     """Draw classes and split the records."""
     y = (rng.random(len(scores)) < expit(scores)).astype(int)
-    labels = tuple(f"group {k}" for k in range(len(SHARES)))
+    labels = tuple(f"group {k}" for k in range(len(FRACTIONS)))
     part = make_part(X, y, np.array(labels)[codes], labels)
     train, test = map(part.take, split(len(y)))
     public = {"data_norm": 1.0}

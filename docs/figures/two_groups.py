@@ -6,8 +6,8 @@ import numpy as np
 weights = np.linspace(-2.0, 3.0, 1001)
 large = 0.30 + 0.10 * (weights + 0.8) ** 2
 small = 0.42 + 0.16 * (weights - 1.6) ** 2
-share = 0.85  # of the records are in the large group
-average = share * large + (1 - share) * small
+fraction = 0.85  # of the records are in the large group
+average = fraction * large + (1 - fraction) * small
 worst = np.maximum(large, small)
 at_average, at_worst = weights[average.argmin()], weights[worst.argmin()]
 

@@ -149,9 +149,9 @@ class Cells:
         """How far a record moves sums of all groups in norm, over what it moves one: √m."""
         return 1.0 if self.most_groups == 1 else math.sqrt(self.most_groups) * self.rounded_up
 
-    def influence(self, shares: FloatArray) -> float:
+    def influence(self, fractions: FloatArray) -> float:
         """Return the most that a record counts for, of what one of each group does."""
-        return float((shares @ self.membership).max() * self.rounded_up)
+        return float((fractions @ self.membership).max() * self.rounded_up)
 
     @property
     def are_groups(self) -> bool:
@@ -330,7 +330,7 @@ class Problem:
 
     @cached_property
     def reach(self) -> float:
-        """What aims are shares of: the radius, but room beyond 20 (4 for numbers) is for data."""
+        """What distances are fractions of: the radius, of which 20 count (4 for numbers)."""
         return min(self.radius, largest_reach(self.loss))
 
     @cached_property

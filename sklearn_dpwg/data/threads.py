@@ -1,4 +1,4 @@
-"""Tasks on all cores, and rows cut into shares for them."""
+"""Tasks on all cores, and rows cut into fractions for them."""
 
 from __future__ import annotations
 

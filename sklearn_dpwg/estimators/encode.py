@@ -210,13 +210,13 @@ def check_protection(neighbours: Any, overlap: Any, *, hides_groups: bool) -> No
 def resolve_prior(prior: Any, group_sizes: Sequence[float]) -> tuple[float, ...]:
     """Return the positive weights, summing to 1, that the parameter `prior` stands for."""
     sizes, n_groups = np.asarray(group_sizes, dtype=float), len(group_sizes)
-    share = {"proportional": 0.0, "uniform": 1.0}.get(prior) if isinstance(prior, str) else prior
+    fraction = {"proportional": 0.0, "uniform": 1.0}.get(prior) if isinstance(prior, str) else prior
     try:
-        weights = np.asarray(share, dtype=float)  # None and NaN fail the comparisons below
+        weights = np.asarray(fraction, dtype=float)  # None and NaN fail the comparisons below
     except (TypeError, ValueError):
         weights = np.array(math.nan)
     if weights.ndim == 0 and 0.0 <= weights <= 1.0:
-        if (is_endless := np.isinf(sizes)).any():  # groups without end have equal shares
+        if (is_endless := np.isinf(sizes)).any():  # groups without end have equal fractions
             if not is_endless.all() and weights < 1.0:
                 raise InputError(
                     f"prior must be 'uniform' or one positive weight a group where some groups "
@@ -228,13 +228,13 @@ def resolve_prior(prior: Any, group_sizes: Sequence[float]) -> tuple[float, ...]
         added_up = weights.sum()
         if (weights < 1).all() and abs(added_up - 1) > 1e-6:
             raise InputError(
-                f"prior must sum to 1 where its weights are shares below 1, got {prior!r}, which "
+                f"prior must sum to 1 where its weights are below 1, got {prior!r}, which "
                 f"sums to {added_up:.6g}."
             )
         weights = weights / added_up
     else:
         raise InputError(
-            "prior must be 'proportional', 'uniform', a number between 0 and 1 (the share of equal "
+            "prior must be 'proportional', 'uniform', a number from 0 to 1 (the fraction of equal "
             "weights in a mixture with the proportional ones) or one positive weight a group, "
             f"{n_groups} here, got {prior!r}."
         )

@@ -24,12 +24,12 @@ from sklearn_dpwg.exceptions import (
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.privacy.gaussian import gdp_epsilon
 from sklearn_dpwg.solvers import SOLVERS, Plan, Solution, Solver
-from sklearn_dpwg.solvers.counts import COUNT_SHARE, COUNTS, RESERVED, CountStage
+from sklearn_dpwg.solvers.counts import COUNT_FRACTION, COUNTS, RESERVED, CountStage
 
 Outcome = TypeVar("Outcome")
 
 # Share of a budget by which a plan is planned again whose cost is not known before, at most so
-# often; a person's budget it uses at least to the last share.
+# often; a person's budget it uses at least to the last fraction.
 _SHADE, _MAX_PLANS, _CLOSE = 0.999, 12, 0.995
 
 
@@ -194,10 +194,10 @@ def _plan_in_stages(budget: Budget, solver: Solver, problem: Problem, rows_per_p
 def _fixed_before_counts(budget: Budget, solver: Solver, problem: Problem) -> CountStage:
     """Return what is fixed before the counts, given groups of equal size in place of the real."""
     assert problem.hidden is not None
-    share = COUNT_SHARE if problem.n_groups > 1 else 0.0
-    asked = [Release(RESERVED, "gaussian", 1.0 / math.sqrt(1.0 - share), 1)]
-    if share > 0.0:
-        asked.insert(0, Release(COUNTS, "gaussian", 1.0 / math.sqrt(share), 1))
+    fraction = COUNT_FRACTION if problem.n_groups > 1 else 0.0
+    asked = [Release(RESERVED, "gaussian", 1.0 / math.sqrt(1.0 - fraction), 1)]
+    if fraction > 0.0:
+        asked.insert(0, Release(COUNTS, "gaussian", 1.0 / math.sqrt(fraction), 1))
     *counts, after = calibrate(asked, budget)
     release = counts[0] if counts else None
     epsilon = gdp_epsilon(budget.delta, 1.0 / after.noise_multiplier)
@@ -240,16 +240,16 @@ def _bounds(plan: Plan) -> np.ndarray:
     return np.where(problem.is_active, bounds, np.maximum(bounds, nothing))
 
 
-# A group for which a fit is expected to lose so much beyond a model without privacy, as a share of
-# what predicting nothing costs, is warned of.
+# A group for which a fit is expected to lose so much beyond a model without privacy, as a fraction
+# of what predicting nothing costs, is warned of.
 _LOSS_TO_WARN_OF = 0.1
 
 
 def loss_of_privacy(plan: Plan) -> FloatArray:
     """Return what groups are expected to lose beyond a model without privacy.
 
-    It is a share of what predicting nothing costs, a quarter of (d^(1/3) / (μ n))^(3/4): constants
-    that fit the choosing half, held out (benchmarks/small_groups.py, which checks them).
+    It is a fraction of what predicting nothing costs, a quarter of (d^(1/3) / (μ n))^(3/4):
+    constants that fit the choosing half, held out (benchmarks/small_groups.py, which checks them).
     """
     problem, mu = plan.problem, plan.budget.mu / plan.records_per_person
     sizes = np.asarray(problem.group_sizes, dtype=float)

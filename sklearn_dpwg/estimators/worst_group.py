@@ -54,7 +54,7 @@ _SHARED = {
         Whether to learn an intercept.
     prior : {"proportional", "uniform"}, float or array-like, default="proportional"
         Public weights of the groups before any record is read: group proportions, equal weights,
-        a mixture with a share of equal weights, or weights in the order of `group_labels_`.
+        a mixture with a fraction of equal weights, or weights in the order of `group_labels_`.
         Proportional weights need the least noise.
     group_labels : sequence, optional
         All group labels. By default they are found in the groups, and the set of labels that occur,

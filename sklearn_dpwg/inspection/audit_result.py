@@ -353,7 +353,7 @@ class AuditResult:
         metric: str | None = None,
         *,
         leave_out: Sequence[Hashable] = (),
-        min_share: float = 0.0,
+        min_fraction: float = 0.0,
         of: Of = "process",
     ) -> WorstGroups:
         """Return the groups, of those that are judged, that may be worst by a metric.
@@ -362,7 +362,7 @@ class AuditResult:
         ----------
         metric : str, optional
             As in `rates`.
-        leave_out, min_share, of : sequence of labels, float, {"process", "records"}
+        leave_out, min_fraction, of : sequence of labels, float, {"process", "records"}
             As in `verdict`.
 
         Returns
@@ -371,7 +371,9 @@ class AuditResult:
             A set that holds the worst judged group with the audit's confidence; an empty one where
             no group is judged.
         """
-        return self._worst_of(metric or self._shown_by, self._judged(leave_out, min_share)[0], of)
+        return self._worst_of(
+            metric or self._shown_by, self._judged(leave_out, min_fraction)[0], of
+        )
 
     def _worst_of(self, metric: str, judged: tuple[int, ...], of: Of) -> WorstGroups:
         self._check_metric(metric, self._counts_of(of).metrics)
@@ -395,7 +397,7 @@ class AuditResult:
         *,
         within: float | None = None,
         leave_out: Sequence[Hashable] = (),
-        min_share: float = 0.0,
+        min_fraction: float = 0.0,
         reference: Hashable = None,
         of: Of = "process",
     ) -> Verdict:
@@ -413,9 +415,9 @@ class AuditResult:
             In place of a ratio the largest difference of two rates that passes.
         leave_out : sequence of labels, default=()
             Groups that are not judged, declared without a look at the records.
-        min_share : float, default=0
-            Groups that surely have a smaller share of the records are not judged; 0.02 is New York
-            City's rule for hiring.
+        min_fraction : float, default=0
+            Groups that surely have a smaller fraction of the records are not judged; 0.02 is New
+            York City's rule for hiring.
         reference : label, optional
             The group that all others are compared with; by default every pair is compared. By a
             ratio no other may be too far behind it, by a difference and in equalized odds none may
@@ -434,7 +436,7 @@ class AuditResult:
             not is named. ``groups`` has the same of each group.
         """
         metrics, margin = verdicts.metrics_of(metric), verdicts.margin_of(at_least, within)
-        judged, place, scope = self._judged(leave_out, min_share, reference)
+        judged, place, scope = self._judged(leave_out, min_fraction, reference)
         counted, are_odds = self._counts_of(of), {*verdicts.ODDS} <= {*metrics}
         for one in metrics:
             self._check_metric(one, [each for each in self.METRICS if each in RATES])
@@ -521,7 +523,7 @@ class AuditResult:
     def _overall(self, metric: str) -> float:
         """Return a rate of all groups together, NaN of what is no rate."""
         everybody = tuple(range(len(self.group_labels)))
-        return self._counted.pooled(everybody).share(metric, 0) if metric in RATES else math.nan
+        return self._counted.pooled(everybody).fraction(metric, 0) if metric in RATES else math.nan
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
@@ -529,12 +531,12 @@ class AuditResult:
         return tuple(map(words.in_sentence, words.texts_of(self.group_labels)))
 
     def _judged(
-        self, leave_out: Any = (), min_share: float = 0.0, reference: Hashable = None
+        self, leave_out: Any = (), min_fraction: float = 0.0, reference: Hashable = None
     ) -> tuple[tuple[int, ...], int | None, str]:
         """Return the groups that are judged, the reference, and in words who is not, and why."""
-        named, reference = left_out_by_name(self.group_labels, leave_out, min_share, reference)
+        named, reference = left_out_by_name(self.group_labels, leave_out, min_fraction, reference)
         place = None if reference is None else self.group_labels.index(reference)
-        reasons = self._left_out(named, min_share)
+        reasons = self._left_out(named, min_fraction)
         if place is not None:
             reasons.pop(place, None)
         judged = tuple(one for one in range(len(self.group_labels)) if one not in reasons)
@@ -547,7 +549,7 @@ class AuditResult:
             scope += f" Not judged, as {why}: {words.listed(out)}."
         return judged, place, scope
 
-    def _left_out(self, named: list[Hashable], min_share: float) -> dict[int, str]:
+    def _left_out(self, named: list[Hashable], min_fraction: float) -> dict[int, str]:
         """Return for each group that is not judged the reason, which names public numbers."""
         sizes = self._counted.group_sizes()
         half, least = self._counted.fewest_judged(self.confidence)
@@ -557,8 +559,8 @@ class AuditResult:
                 reasons[place] = "they are left out on request"
             elif size + half < least:
                 reasons[place] = f"they have fewer than {least} people"
-            elif size + half < min_share * sum(sizes):
-                reasons[place] = f"they have less than {100 * min_share:g} % of the people"
+            elif size + half < min_fraction * sum(sizes):
+                reasons[place] = f"they have less than {100 * min_fraction:g} % of the people"
         return reasons
 
     def __getstate__(self) -> dict[str, Any]:

@@ -141,12 +141,12 @@ def threshold_and_edges(threshold: Any, score_edges: Any) -> tuple[float, tuple[
 def left_out_by_name(
     group_labels: Sequence[Hashable],
     leave_out: Any,
-    min_share: Any,
+    min_fraction: Any,
     reference: Hashable,
 ) -> tuple[list[Hashable], Hashable]:
     """Return the groups declared not to be judged, and the reference, as the labels are written."""
-    if not 0.0 <= real_number(min_share, "min_share") < 1.0:
-        raise InputError(f"min_share must be at least 0 and below 1, got {min_share!r}.")
+    if not 0.0 <= real_number(min_fraction, "min_fraction") < 1.0:
+        raise InputError(f"min_fraction must be at least 0 and below 1, got {min_fraction!r}.")
 
     def as_written(labels: list[Hashable], name: str) -> list[Hashable]:
         at = places(label_column(labels), group_labels).tolist()

@@ -69,7 +69,7 @@ class AuditPlan:
     release: Release | None  # None without privacy
     noise: IntegerNoise | None
     guarantee: PrivacyGuarantee
-    base_rate: float  # share of the positive class that the widths assume
+    base_rate: float  # fraction of the positive class that the widths assume
     confidence: float
     # group, or None where only sizes are shown, guessed size, and by metric the width of its
     # interval to expect and that without noise
@@ -227,7 +227,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
             Share of the positive class that the widths assume, with a model that selects as many
             and is wrong half as often as by chance.
         outcomes : bool, default=True
-            Whether outcomes will be passed; without them ``base_rate`` is the share selected.
+            Whether outcomes will be passed; without them ``base_rate`` is the fraction selected.
         kind : {"scores", "decisions"}, default="scores"
             What will be passed, as in `run`.
 
@@ -476,8 +476,8 @@ def _expected_counts(
 ) -> NDArray[np.int64]:
     """Return the counts of a model that selects as many as are positive, half as often in vain."""
     wrong = 0.5 * base_rate * (1.0 - base_rate)
-    shares = [[1.0 - base_rate - wrong, wrong], [wrong, base_rate - wrong]]
-    cells = np.rint(size * np.array([shares])).astype(np.int64)
+    fractions = [[1.0 - base_rate - wrong, wrong], [wrong, base_rate - wrong]]
+    cells = np.rint(size * np.array([fractions])).astype(np.int64)
     if not has_outcomes:
         cells = cells.sum(axis=1, keepdims=True)
     spread = np.zeros((1, len(cells[0]), sum(n_bins)), dtype=np.int64)

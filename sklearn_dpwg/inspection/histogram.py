@@ -161,7 +161,7 @@ class Histogram:
             return rate_interval(hits, known, failures=misses, **how)
         return ratio_interval(hits, misses, **how)
 
-    def share(self, metric: str, group: int) -> float:
+    def fraction(self, metric: str, group: int) -> float:
         """Return a rate without limits, NaN of nobody."""
         rate = RATES[metric]
         hits, misses = (max(self.total(group, cells)[0], 0) for cells in (rate.hits, rate.misses))
@@ -231,9 +231,9 @@ class Histogram:
         return self._mean_loss(metric, counts, confidence)
 
     def _auc(self, counts: FloatArray, confidence: float) -> Interval:
-        """Return the share of pairs of both classes that scores order well, ties by bin as halves.
+        """Return the fraction of pairs of both classes that scores order well, ties as halves.
 
-        Of a share θ the statistic Σ nᵢ pⱼ (ψᵢⱼ − θ) has the mean 0, noise included. Its sampling
+        Of a fraction θ the statistic Σ nᵢ pⱼ (ψᵢⱼ − θ) has the mean 0, noise included. Its sampling
         variance at θ is Hanley and McNeil's, or DeLong's if that is larger (Newcombe 2006).
         """
         no, yes = counts
@@ -241,27 +241,27 @@ class Histogram:
         pairs = np.tri(len(no), k=-1).T + 0.5 * np.eye(len(no))  # of a negative's and a positive's
         n, p = no.sum(), yes.sum()
         estimate = min(max(float(no @ pairs @ yes) / (n * p), 0.0), 1.0)
-        shares = np.linspace(0.0, 1.0, 2001)
+        fractions = np.linspace(0.0, 1.0, 2001)
         below, above = pairs.T @ no, pairs @ yes
         # a half more of both is as Newcombe's fifth method has it
         mean = 0.5 * (n + p) - 1.0
-        own = shares / (2.0 - shares) - shares**2
-        other = 2.0 * shares**2 / (1.0 + shares) - shares**2
-        sampling = n * p * (shares * (1.0 - shares) + max(mean, 0.0) * (own + other))
+        own = fractions / (2.0 - fractions) - fractions**2
+        other = 2.0 * fractions**2 / (1.0 + fractions) - fractions**2
+        sampling = n * p * (fractions * (1.0 - fractions) + max(mean, 0.0) * (own + other))
         of_records = np.maximum(yes, 0.0) @ (below / n - estimate) ** 2 * n**2
         of_records += np.maximum(no, 0.0) @ (above / p - estimate) ** 2 * p**2
         # Σ(value − count · θ)², of the noise in each class, and of the product of both
         loud = sum(
             float((values**2).sum())
-            - 2.0 * one * shares * values.sum()
-            + len(no) * (one * shares) ** 2
+            - 2.0 * one * fractions * values.sum()
+            + len(no) * (one * fractions) ** 2
             for values, one in ((below, n), (above, p))
         )
-        both = float((pairs**2).sum()) - 2.0 * shares * pairs.sum() + pairs.size * shares**2
+        both = float((pairs**2).sum()) - 2.0 * fractions * pairs.sum() + pairs.size * fractions**2
         at_noise = np.maximum(loud * self.std**2 + both * self.std**4, 0.0)
         reach = np.sqrt(normal**2 * np.maximum(sampling, of_records) + noisy**2 * at_noise)
-        kept = np.flatnonzero(np.abs(float(no @ pairs @ yes) - n * p * shares) <= reach)
-        low, high = (shares[kept[0]], shares[kept[-1]]) if len(kept) else (0.0, 1.0)
+        kept = np.flatnonzero(np.abs(float(no @ pairs @ yes) - n * p * fractions) <= reach)
+        low, high = (fractions[kept[0]], fractions[kept[-1]]) if len(kept) else (0.0, 1.0)
         return Interval(estimate, min(low, estimate), max(high, estimate), confidence)
 
     def _calibration_error(self, counts: FloatArray, confidence: float) -> Interval:
@@ -336,5 +336,5 @@ def _least_mean(mean: float, variance: float, size: float, level: float) -> floa
     if mean <= 0.0:
         return 0.0
     other = mean + variance / mean
-    share = mean / other
-    return other * float(betaincinv(size * share, size * (1.0 - share) + 1.0, level))
+    fraction = mean / other
+    return other * float(betaincinv(size * fraction, size * (1.0 - fraction) + 1.0, level))

@@ -273,7 +273,7 @@ def _curves(result: AuditResult) -> Iterator[tuple[str, str, str, Any]]:
                 ends = [(0.0, 0.0), (1.0, 1.0)]
                 points = (
                     (
-                        one.share("false_positive_rate", group),
+                        one.fraction("false_positive_rate", group),
                         one.interval("true_positive_rate", group, level),
                     )
                     for one in at_edges

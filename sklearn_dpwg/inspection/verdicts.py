@@ -37,13 +37,13 @@ RateOf = Callable[[tuple[int, ...], float], Interval]
 
 # Of the error of a wrong "fails" pairs may have so much where most of them are at the border; what
 # they leave elsewhere is of groups against all others together, which find one that differs.
-_PAIR_SHARE = 0.4
+_PAIR_FRACTION = 0.4
 # Of all, so much goes to a limit of the highest rate: of two groups it matters less.
-_SHARE_OF_LIMIT = 0.02
-_SHARE_OF_TWO = 0.001
+_FRACTION_OF_LIMIT = 0.02
+_FRACTION_OF_TWO = 0.001
 _N_STEPS = 14
-# So many ranges of the share of low groups are looked at.
-_N_SHARES = 256
+# So many ranges of the fraction of low groups are looked at.
+_N_FRACTIONS = 256
 _ROUNDING = 1e-9
 # Of so many contrasts that seem to be farthest beyond the margin exact limits are computed; a
 # "fails" that only another one would show is missed, which errs on the safe side.
@@ -348,7 +348,7 @@ class Comparison:
         for groups in (worse, better):
             names.append(self.names[groups[0]] if len(groups) == 1 else "all others together")
             rate = self.rate_of(groups, self.confidence).estimate
-            percents.append("an unknown share" if math.isnan(rate) else f"{100 * rate:.1f} %")
+            percents.append("an unknown fraction" if math.isnan(rate) else f"{100 * rate:.1f} %")
         return (
             f"{names[0]} {has} {metric}{bad} of {percents[0]}, {names[1]} of {percents[1]}: "
             f"{self.margin.text(contrast, answer)}."
@@ -506,7 +506,7 @@ def levels_of(counts: Counts, margin: Margin, error: float) -> Levels:
     n_groups = counts.hits.shape[-1]
     if n_groups < 2:
         return Levels(0.0, error)
-    limit = (_SHARE_OF_LIMIT if n_groups > 2 else _SHARE_OF_TWO) * error
+    limit = (_FRACTION_OF_LIMIT if n_groups > 2 else _FRACTION_OF_TWO) * error
     shifts, left = _shifts(counts, margin, limit), error - limit
     if n_groups == 2:
 
@@ -521,8 +521,8 @@ def levels_of(counts: Counts, margin: Margin, error: float) -> Levels:
     def of_all(level: float) -> float:
         return float((shifts.pooled_errors(level) + shifts.pair_errors(pair)).max())
 
-    pair = _largest_level(of_pairs, _PAIR_SHARE * left, 1.0 / (n_groups * (n_groups - 1)))
-    return Levels(_largest_level(of_all, left, 0.5 * (1.0 - _PAIR_SHARE) / n_groups), pair)
+    pair = _largest_level(of_pairs, _PAIR_FRACTION * left, 1.0 / (n_groups * (n_groups - 1)))
+    return Levels(_largest_level(of_all, left, 0.5 * (1.0 - _PAIR_FRACTION) / n_groups), pair)
 
 
 def _largest_level(errors: Callable[[float], float], error: float, part: float) -> float:
@@ -541,41 +541,41 @@ class _Shifts:
     """How far within the margin a contrast is, in deviations, where others share its end.
 
     Of a low group against all others, if all others were low too; of all others against a high
-    group, if all others were high; the groups' shares; of pairs whose groups are at one end; of the
-    first two groups in reverse.
+    group, if all others were high; the groups' fractions; of pairs whose groups are at one end; of
+    the first two groups in reverse.
     """
 
     low: FloatArray
     high: FloatArray
-    shares: FloatArray
+    fractions: FloatArray
     pairs: FloatArray
     reverse: float
 
     @cached_property
     def _edges(self) -> tuple[FloatArray, FloatArray]:
-        """Return shares of the records that low groups may have: least and most of small ranges."""
-        edges = np.linspace(0.0, 1.0, _N_SHARES + 1)
+        """Return fractions of the records that low groups may have, by small ranges."""
+        edges = np.linspace(0.0, 1.0, _N_FRACTIONS + 1)
         return edges[:-1] - _ROUNDING, edges[1:] + _ROUNDING
 
     @cached_property
     def _n_across(self) -> FloatArray:
-        """How many pairs of a low and a high group there are, -inf if no groups have the share."""
+        """How many pairs of a low and a high group there are, -inf if no groups fit."""
         least, most = self._edges
-        n, ordered = len(self.shares), np.sort(self.shares)
+        n, ordered = len(self.fractions), np.sort(self.fractions)
         n_most = np.searchsorted(np.cumsum(ordered), most, side="right")
         n_least = np.searchsorted(np.cumsum(ordered[::-1]), least) + (least > 0.0)
         n_low = np.clip(n // 2, n_least, np.maximum(n_most, n_least))
         return np.where(n_least > n_most, -np.inf, n_low * (n - n_low))
 
     def pooled_errors(self, level: float) -> FloatArray:
-        """Return a bound of the sum of errors of contrasts with all others, by share."""
+        """Return a bound of the sum of errors of contrasts with all others, by fraction."""
         least, most = self._edges
-        return _of_one_end(level, self.low, self.shares, least, most) + _of_one_end(
-            level, self.high, self.shares, 1.0 - most, 1.0 - least
+        return _of_one_end(level, self.low, self.fractions, least, most) + _of_one_end(
+            level, self.high, self.fractions, 1.0 - most, 1.0 - least
         )
 
     def pair_errors(self, level: float) -> FloatArray:
-        """Return a bound of the sum of errors of pairs, by share: few of them are at both ends."""
+        """Return a bound of the sum of errors of pairs, by fraction: few are at both ends."""
         inner = ndtr(ndtri(level) - self.pairs)
         return self._n_across * level + float(inner.sum() - np.trace(inner))
 
@@ -603,25 +603,25 @@ def _shifts(counts: Counts, margin: Margin, error: float) -> _Shifts:
     ones = np.ones_like(pairs)
     within = _in_deviations(((1.0 - margin.factor) * lowest + margin.gap) * ones, pairs)
     reverse = (1.0 - square) * highest + (1.0 + margin.factor) * margin.gap
-    shares = counts.sizes / counts.sizes.sum()
+    fractions = counts.sizes / counts.sizes.sum()
     of_two = float(_in_deviations(reverse * ones, pairs)[0, 1])
-    return _Shifts(low, high, shares, within, of_two)
+    return _Shifts(low, high, fractions, within, of_two)
 
 
 def _of_one_end(
-    level: float, shifts: FloatArray, shares: FloatArray, least: FloatArray, most: FloatArray
+    level: float, shifts: FloatArray, fractions: FloatArray, least: FloatArray, most: FloatArray
 ) -> FloatArray:
     """Return a bound of the errors where groups at one end have so much of all records.
 
-    Which groups these are is a knapsack, whose relaxation is filled by gain a share.
+    Which groups these are is a knapsack, whose relaxation is filled by gain a fraction.
     """
-    quantile, shares = ndtri(level), np.maximum(shares, 1e-12)
-    rest = np.maximum(1.0 - shares, 1e-12)
+    quantile, fractions = ndtri(level), np.maximum(fractions, 1e-12)
+    rest = np.maximum(1.0 - fractions, 1e-12)
     with np.errstate(invalid="ignore"):
-        others = np.nan_to_num(shifts * np.maximum(least[:, None] - shares, 0.0) / rest, nan=0.0)
+        others = np.nan_to_num(shifts * np.maximum(least[:, None] - fractions, 0.0) / rest, nan=0.0)
     always = ndtr(quantile - shifts)
     gains = ndtr(quantile - np.minimum(others, shifts)) - always
-    order = np.argsort(-gains / shares, axis=1)
-    size = shares[order]
+    order = np.argsort(-gains / fractions, axis=1)
+    size = fractions[order]
     kept = np.clip((most[:, None] - np.cumsum(size, axis=1) + size) / size, 0.0, 1.0)
     return np.asarray(always.sum() + (kept * np.take_along_axis(gains, order, axis=1)).sum(axis=1))

@@ -450,20 +450,20 @@ class SmoothedLoss(Loss):
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        residual, tilt, opening, share = self._parts(scores, targets)
+        residual, tilt, opening, fraction = self._parts(scores, targets)
         # (e²/h + h)/2 is |e| and this, which is 0 from |e| = h on
-        excess = 0.5 * self.width * (1.0 - np.abs(share)) ** 2
-        slope = tilt + opening * share
+        excess = 0.5 * self.width * (1.0 - np.abs(fraction)) ** 2
+        slope = tilt + opening * fraction
         return tilt * residual + opening * (np.abs(residual) + excess), slope
 
     def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        _, _, opening, share = self._parts(scores, targets)
-        return np.asarray(np.where(np.abs(share) < 1.0, opening / self.width, 0.0))
+        _, _, opening, fraction = self._parts(scores, targets)
+        return np.asarray(np.where(np.abs(fraction) < 1.0, opening / self.width, 0.0))
 
     def supporting_value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
         """Return what lines below the kinked loss are worth at the scores, of slopes as here."""
-        residual, tilt, opening, share = self._parts(scores, targets)
-        return np.asarray((tilt + opening * share) * residual)
+        residual, tilt, opening, fraction = self._parts(scores, targets)
+        return np.asarray((tilt + opening * fraction) * residual)
 
     def constants(self, score_bound: float) -> LossConstants:
         exact = self.loss.constants(score_bound)
@@ -481,5 +481,5 @@ class SmoothedLoss(Loss):
         """Return e, c, g and e/h cut to [-1, 1]."""
         residual = scores - targets
         lower, upper = self.loss.slopes(targets)
-        share = np.clip(residual / self.width, -1.0, 1.0)
-        return residual, 0.5 * (lower + upper), 0.5 * (upper - lower), share
+        fraction = np.clip(residual / self.width, -1.0, 1.0)
+        return residual, 0.5 * (lower + upper), 0.5 * (upper - lower), fraction

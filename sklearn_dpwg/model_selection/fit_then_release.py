@@ -165,15 +165,15 @@ GRID = 2.0**-20
 def split(
     codes: Indices, labels: NDArray[np.object_] | None, test_size: Any, rng: np.random.Generator
 ) -> tuple[Indices, Indices]:
-    """Hold out a share of each group at random places; without labels of all, whatever is there."""
-    share = open_unit(test_size, "test_size")
+    """Hold out a fraction of each group at random places; without labels, of all records."""
+    fraction = open_unit(test_size, "test_size")
     parts = {"X": np.arange(len(codes))}
     if labels is not None:
         each = enumerate(labels)
         parts = {f"group {label!r}": np.flatnonzero(codes == code) for code, label in each}
     train, held_out = [], []
     for name, members in parts.items():
-        shuffled, n_held_out = rng.permutation(members), math.ceil(share * len(members))
+        shuffled, n_held_out = rng.permutation(members), math.ceil(fraction * len(members))
         if n_held_out == len(members):
             raise InputError(
                 f"{name} must have records to fit on beside {n_held_out} held out, got "
@@ -187,7 +187,7 @@ def split(
 def release_held_out_sizes(
     plan: Any, codes: Indices, n_groups: int, n_held_out: int, seed: int | None
 ) -> FloatArray:
-    """Release the counts of hidden groups, and return the public share of each that is held out.
+    """Release the counts of hidden groups, and return the public fraction of each that is held out.
 
     It stands for sizes in all runs alike. A group with a count not above the floor may be empty,
     and has 0; one that has all records has no count.

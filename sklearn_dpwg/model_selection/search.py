@@ -59,7 +59,7 @@ from sklearn_dpwg.privacy.accounting.calibration import is_gaussian
 from sklearn_dpwg.privacy.gaussian import gdp_epsilon
 from sklearn_dpwg.privacy.guarantee import guarantee_of_events
 from sklearn_dpwg.privacy.statement import rounded_up
-from sklearn_dpwg.solvers.counts import COUNT_SHARE, COUNTS, std_of_count
+from sklearn_dpwg.solvers.counts import COUNT_FRACTION, COUNTS, std_of_count
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -102,7 +102,7 @@ class SearchPlan:
     def __str__(self) -> str:
         of_groups, number = "", "number of them"
         if self.hides_groups:
-            number = "noisy count times the share held out"
+            number = "noisy count times the fraction held out"
             of_groups = "Who is held out follows from places among all records, not from groups.\n"
         if self.counts is not None:
             of_groups = (
@@ -124,14 +124,14 @@ def plan_search(
     budget: Budget,
     *,
     mean_runs: float,
-    count_share: float | None = None,
+    count_fraction: float | None = None,
     labels_are_stated: bool = True,
     rows_per_person: int | None = None,
 ) -> SearchPlan:
     """Return the largest budget of a run with which the whole search keeps its own.
 
-    Where groups are hidden, a share of μ² goes to their counts, which all records pay for: 0 where
-    there is one group, None where groups are public.
+    Where groups are hidden, a fraction of μ² goes to their counts, which all records pay for: 0
+    where there is one group, None where groups are public.
 
     Of a person's k rows some are fitted on and the others held out, which of them being no function
     of what they hold. With a rows of k in a fit of μ, that costs the person aμ/k, and the others
@@ -145,8 +145,8 @@ def plan_search(
     if budget.epsilon == math.inf:
         raise InputError("epsilon must be finite: without privacy use RandomizedSearchCV.")
     k, counts = rows_per_person or 1, None
-    if count_share:
-        counts = Release(COUNTS, "gaussian", k / (math.sqrt(count_share) * budget.mu), 1)
+    if count_fraction:
+        counts = Release(COUNTS, "gaussian", k / (math.sqrt(count_fraction) * budget.mu), 1)
 
     def event(mu: float, rate: float, n_fitted: int) -> DpEvent:
         of_fit = dp_event.GaussianDpEvent(k / (n_fitted * mu)) if n_fitted else None
@@ -163,7 +163,7 @@ def plan_search(
     rate = _largest(lambda rate: event(1.0, rate, 0), budget, start=budget.epsilon)
     # divided rows cost less wherever we looked; a plan where they do not is refused below
     events = [event(mu, rate, a) for a in range(k, -1, -1)]
-    hides_groups = count_share is not None
+    hides_groups = count_fraction is not None
     *public, _ = HiddenGroups(1, labels_are_stated=labels_are_stated).public_facts
     guarantee = guarantee_of_events(
         events,
@@ -355,13 +355,13 @@ class DPSearchCV(FitThenRelease):
         if self.scoring is not None and not callable(self.scoring):
             raise InputError(f"scoring must be None or a callable, got {self.scoring!r}.")
         final = self._private_step(self.estimator)
-        labels, share = final.group_labels, None
+        labels, fraction = final.group_labels, None
         if final.neighbours == "replace-one":
-            share = 0.0 if labels is not None and len(labels) == 1 else COUNT_SHARE
+            fraction = 0.0 if labels is not None and len(labels) == 1 else COUNT_FRACTION
         return plan_search(
             Budget(self.epsilon, self.delta),
             mean_runs=self.n_iter,
-            count_share=share,
+            count_fraction=fraction,
             labels_are_stated=labels is not None,
             rows_per_person=stated_rows(final.rows_per_person),
         )

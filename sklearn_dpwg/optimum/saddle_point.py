@@ -55,7 +55,7 @@ def solve_saddle_point(
     A small `mu_groups` is approached through larger ones, each solved roughly. With the constants L
     and H of the loss, `accelerated_gradient` takes over where Newton's method misses the tolerance,
     so that any from ``attainable_gap`` on is reached on every data set. A full step that leaves at
-    most the share `keep_hessian` of the gap keeps its Hessian, which costs far more than a step.
+    most the fraction `keep_hessian` of the gap keeps its Hessian, which costs far more than a step.
     """
     center = np.zeros(risks.n_weights) if center is None else center
     weights = project_to_ball(center if start is None else start, radius)
@@ -294,8 +294,8 @@ def on_simplex(values: FloatArray) -> FloatArray:
         middle = (low + high) // 2
         is_enough = np.maximum(values - points[middle], 0.0).sum() >= 1.0
         low, high = (middle, high) if is_enough else (low, middle)
-    shares = np.asarray(values >= points[high], dtype=float)
-    level = (shares @ values - 1.0) / shares.sum()
+    fractions = np.asarray(values >= points[high], dtype=float)
+    level = (fractions @ values - 1.0) / fractions.sum()
     best = np.clip(values - level, 0.0, 1.0)
     return np.asarray(best / best.sum())
 

@@ -24,7 +24,7 @@ from sklearn_dpwg.optimum.saddle_point import (
 )
 
 # One record in eight is in the next smaller sample, and of small groups at least so many.
-SHARE, MIN_OF_A_GROUP = 8, 200
+FRACTION, MIN_OF_A_GROUP = 8, 200
 # Records per weight that a sample needs to be worth solving, and for its Hessian to stand in for
 # that of all records: the error of a step is then about one over the root of it.
 TO_SOLVE, TO_STAND_IN = 20, 200
@@ -35,11 +35,12 @@ WIDE, SINGLE = 500, 1e-7
 # Steps that leave more of the gap than this ask for a new Hessian, and, where the Hessian was
 # new, steps that leave more than that ask for one of all records.
 RENEW, DISTRUST = 0.3, 0.5
-# Least damping of a step, as a share of the Hessian's trace; how much it grows where a step gains
-# nothing and falls where one does, and how many in a row mean that rounding has the last word.
+# Least damping of a step, as a fraction of the Hessian's trace; how much it grows where a step
+# gains nothing and falls where one does, and how many in a row mean that rounding has the last
+# word.
 DAMPING, MORE, LESS, LAST = 1e-12, 1e3, 0.1, 8
-# A step from within this share of the sphere takes the ball's multiplier from the slope; it ends on
-# the sphere up to the square of that share, after so many factors at most.
+# A step from within this fraction of the sphere takes the ball's multiplier from the slope; it ends
+# on the sphere up to the square of that share, after so many factors at most.
 AT_SPHERE, NEAR, MAX_FACTORS = 1e-6, 1e-4, 50
 # What rounding leaves of a matrix, and the least that one may be scaled by.
 ROUNDING, TINY = 1e-15, 1e-20
@@ -127,7 +128,7 @@ class _Rough:
 def nested_samples(risks: Risks) -> list[Risks]:
     """Return samples of the records, the smallest first, each a sample of the next.
 
-    None where groups overlap: one of cells in shares of their own would be of other groups.
+    None where groups overlap: one of cells in fractions of their own would be of other groups.
     """
     samples: list[Risks] = []
     if risks.cells is not None or max(risks.group_sizes) > MAX_RANKS:
@@ -136,7 +137,7 @@ def nested_samples(risks: Risks) -> list[Risks]:
     part = risks
     while True:
         sizes = np.asarray(part.group_sizes)
-        fewer = np.minimum(sizes, np.maximum(sizes // SHARE, MIN_OF_A_GROUP))
+        fewer = np.minimum(sizes, np.maximum(sizes // FRACTION, MIN_OF_A_GROUP))
         if fewer.sum() < TO_SOLVE * risks.n_weights or 2 * fewer.sum() > sizes.sum():
             return samples[::-1]
         (chosen,) = keyed_parts(part.group_sizes, [fewer.tolist()], rng)
@@ -236,7 +237,7 @@ def _line_search(
     radius: float,
     tolerance: float,
 ) -> _Point | None:
-    """Go towards a target until the largest risk falls by a share of what the lines promise.
+    """Go towards a target until the largest risk falls by a fraction of what the lines promise.
 
     Next to the optimum the gap shows progress; nothing is returned where neither does.
     """
@@ -342,9 +343,9 @@ def simplex_maximum(values: FloatArray, gram: FloatArray, start: FloatArray) -> 
     for _ in range(10 * len(values)):
         best, now = _on_face(gram, active, values[active], 1.0), mixture[active]
         if best.min() <= 0.0:
-            shares = np.where(best <= 0.0, now / np.maximum(now - best, TINY), np.inf)
-            moved = now + min(float(shares.min()), 1.0) * (best - now)
-            stays = shares > shares.min()
+            fractions = np.where(best <= 0.0, now / np.maximum(now - best, TINY), np.inf)
+            moved = now + min(float(fractions.min()), 1.0) * (best - now)
+            stays = fractions > fractions.min()
             mixture[active] = np.where(stays, np.maximum(moved, 0.0), 0.0)
             active = active[stays]
             continue

@@ -115,13 +115,13 @@ class PostprocessingPlan:
 
 
 def plan_release(
-    budget: Budget, share: float, rows: int | None, plan_model: Callable[[Budget], Plan] | None
+    budget: Budget, fraction: float, rows: int | None, plan_model: Callable[[Budget], Plan] | None
 ) -> tuple[Plan | None, Release | None]:
     """Return the plan of the model and the release of the histogram, which keep the total.
 
     Around a frozen model, of which there is no plan, the histogram has all of ε, and δ is not used.
-    Else it gets its share of μ². That adds up where the model's noise is Gaussian, too; where its
-    batches are sampled, its budget is lowered until both together keep the total.
+    Else it gets its fraction of μ². That adds up where the model's noise is Gaussian, too; where
+    its batches are sampled, its budget is lowered until both together keep the total.
     """
     k = rows or 1
     if budget.epsilon == math.inf:
@@ -130,9 +130,9 @@ def plan_release(
         scale = k / budget.epsilon
         return None, Release("score histogram", "discrete-laplace", scale, max_count=1)
     mu = budget.mu * (1.0 - 1e-6)  # for noise on whole numbers that counts as continuous
-    release = Release("score histogram", "gaussian", k / (math.sqrt(share) * mu), max_count=1)
+    release = Release("score histogram", "gaussian", k / (math.sqrt(fraction) * mu), max_count=1)
     of_histogram = histogram_guarantee(release, budget.delta, rows)
-    epsilon, n_plans = gdp_epsilon(budget.delta, math.sqrt(1.0 - share) * mu), 0
+    epsilon, n_plans = gdp_epsilon(budget.delta, math.sqrt(1.0 - fraction) * mu), 0
     while epsilon > 0.0 and n_plans < 12:
         model, n_plans = plan_model(Budget(epsilon, budget.delta)), n_plans + 1
         cost = joint_guarantee([model.guarantee, of_histogram], budget.delta).epsilon
@@ -141,7 +141,7 @@ def plan_release(
         epsilon *= 0.999 * budget.epsilon / cost
     raise InputError(
         f"epsilon must be large enough for a model and a histogram at delta={budget.delta!r} and "
-        f"histogram_share={share!r}, got {budget.epsilon!r}."
+        f"histogram_fraction={fraction!r}, got {budget.epsilon!r}."
     )
 
 
@@ -298,7 +298,7 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
     group_by: Any = None
     n_bins: int = N_BINS
     score_edges: Sequence[float] | None = None
-    histogram_share: float = 0.2
+    histogram_fraction: float = 0.2
     held_out: bool = False
     random_state: Any = None
 
@@ -354,7 +354,7 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
             return plan
 
         private = None if final is None else plan_model
-        model, release = plan_release(budget, self.histogram_share, rows, private)
+        model, release = plan_release(budget, self.histogram_fraction, rows, private)
         is_stated = final is not None or self.group_labels is not None
         guarantee = histogram_guarantee(release, self.delta, rows, labels_stated=is_stated)
         if model is not None:
@@ -372,7 +372,7 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         """Check what needs no records."""
         Budget(self.epsilon, self.delta)
         checked_edges(self.score_edges, self.n_bins)
-        open_unit(self.histogram_share, "histogram_share")
+        open_unit(self.histogram_fraction, "histogram_fraction")
         if self.held_out and (not self._is_frozen or (rows_of_person(self.estimator) or 1) > 1):
             raise InputError(
                 "held_out must be False where the model is fitted to the same records, or a person "

@@ -25,8 +25,8 @@ from sklearn_dpwg.preprocessing.shapes import parts_of
 # How far noise is trusted less than its size says: what is drawn to the usual is weighed as if by
 # so many times the records that noise may feign. `benchmarks/thresholds.py trust` prints others.
 TRUST = 3.0
-# Records of the usual share that every bin of a group has besides its own in a calibration, so that
-# a few people are not taken for a law. `benchmarks/thresholds.py usual` prints others.
+# Records of the usual fraction that every bin of a group has besides its own in a calibration, so
+# that a few people are not taken for a law. `benchmarks/thresholds.py usual` prints others.
 USUAL = 3.0
 # A score that nobody has, so that a threshold there chooses nobody.
 NOBODY = np.inf
@@ -56,7 +56,7 @@ SHARED = {
         Number of bins of scores, even in log odds; more tell finer, and are noisier together.
     score_edges : sequence of float, optional
         Public edges between the bins, rising, strictly between 0 and 1, in place of `n_bins`.
-    histogram_share : float, default=0.2
+    histogram_fraction : float, default=0.2
         Share of the budget, as μ², that pays for the histogram; the rest pays for the model.
     held_out : bool, default=False
         For a frozen model: whether it learned from none of the records of this fit, by the
@@ -90,9 +90,10 @@ SHARED = {
 class DPCalibratedClassifier(ScorePostprocessor):
     """Calibrate a model's scores for each group, or for all, by one private histogram.
 
-    The share of the second class in each bin of scores, drawn to that of all groups where noise is
-    loud or records are few and made to rise with the score, is the calibrated probability, between
-    whose bins probabilities are interpolated. The guarantee is for model and calibration together.
+    The fraction of the second class in each bin of scores, drawn to that of all groups where noise
+    is loud or records are few and made to rise with the score, is the calibrated probability,
+    between whose bins probabilities are interpolated. The guarantee is for model and calibration
+    together.
 
     Parameters
     ----------
@@ -128,7 +129,7 @@ class DPCalibratedClassifier(ScorePostprocessor):
     __metadata_request__predict_proba = {"groups": True}  # noqa: RUF012
 
     def _learn(self, noisy: NDArray[np.int64], edges: FloatArray, noise_std: float) -> None:
-        self.probabilities_ = calibrated_shares(noisy, edges, noise_std, bool(self.per_group))
+        self.probabilities_ = calibrated_fractions(noisy, edges, noise_std, bool(self.per_group))
 
     def predict_proba(self, X: Any, groups: Any = None) -> FloatArray:
         """Return calibrated probabilities.
@@ -179,7 +180,7 @@ class DPThresholdClassifier(ScorePostprocessor):
     <group_labels to random_state>
     constraint : {"worst_error", "selection_rate", "true_positive_rate"}, default="worst_error"
         What the thresholds are chosen for: the least error rate of the worst-off group; or the
-        fewest errors of all records with equal shares of chosen records, or of chosen positives,
+        fewest errors of all records with equal fractions of chosen records, or of chosen positives,
         in all groups. Chosen is who is predicted to be of the second class.
     max_gap : float, default=0.0
         By how much the rates may differ, as far as the histogram tells; it must be positive where
@@ -188,10 +189,10 @@ class DPThresholdClassifier(ScorePostprocessor):
         How many wrongly chosen records count as one that should have been chosen and was not.
         "balanced" is how many there are of the first class for one of the second, by the
         histogram. With 1, nobody is chosen where few are positive.
-    share : float, optional
+    fraction : float, optional
         Share of records to choose, such as what there is room for, in place of the one with the
         fewest errors: of each group with ``constraint="selection_rate"``, of all records with
-        ``per_group=False``; with "true_positive_rate" the share of positives.
+        ``per_group=False``; with "true_positive_rate" the fraction of positives.
 
     Attributes
     ----------
@@ -230,7 +231,7 @@ class DPThresholdClassifier(ScorePostprocessor):
     constraint: str = "worst_error"
     max_gap: float = 0.0
     miss_cost: Literal["balanced"] | float = "balanced"
-    share: float | None = None
+    fraction: float | None = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -241,12 +242,12 @@ class DPThresholdClassifier(ScorePostprocessor):
             raise InputError(f"max_gap must be from 0 to 1, got {gap!r}.")
         if self.miss_cost != "balanced":
             positive_finite(self.miss_cost, "miss_cost")
-        if self.share is not None:
-            open_unit(self.share, "share")
+        if self.fraction is not None:
+            open_unit(self.fraction, "fraction")
             if self.constraint == "worst_error":
                 raise InputError(
-                    "share must be None with constraint='worst_error', which looks for the fewest "
-                    f"errors; 'selection_rate' takes a share, got {self.share!r}."
+                    "fraction must be None with constraint='worst_error', which seeks the fewest "
+                    f"errors; 'selection_rate' takes a fraction, got {self.fraction!r}."
                 )
         elif self.constraint != "worst_error" and not self.per_group and gap == 0.0:
             raise InputError(
@@ -259,26 +260,28 @@ class DPThresholdClassifier(ScorePostprocessor):
         first, second = likely.sum(axis=(0, 2))
         balanced = self.miss_cost == "balanced"
         self.miss_cost_ = max(first, 1.0) / max(second, 1.0) if balanced else float(self.miss_cost)
-        if self.share is None:
+        if self.fraction is None:
             self.thresholds_ = least_errors(
                 self.constraint, likely, edges, per_group, float(self.max_gap), self.miss_cost_
             )
         else:
             of_likely = counted(self.constraint, likely)
             of_noisy = counted(self.constraint, noisy.astype(np.float64))
-            share = float(self.share)
-            self.thresholds_ = thresholds_of_share(of_likely, of_noisy, edges, per_group, share)
+            fraction = float(self.fraction)
+            self.thresholds_ = thresholds_of_fraction(
+                of_likely, of_noisy, edges, per_group, fraction
+            )
 
     def _is_chosen(self, scores: FloatArray, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
         return np.asarray(scores >= self.thresholds_[codes])
 
     def selected(self) -> pd.DataFrame:
-        """Return which share of each group's records the thresholds choose, as ``audit_`` tells it.
+        """Return the fraction of each group that the thresholds choose, as ``audit_`` tells it.
 
         Returns
         -------
         pandas.DataFrame
-            A row for each group. With probability 0.95 "low" and "high" hold the share of these
+            A row for each group. With probability 0.95 "low" and "high" hold the fraction of these
             very records; "chosen" is the estimate, whose logarithm is linear within a bin.
         """
         check_is_fitted(self)
@@ -340,9 +343,9 @@ def likely_counts(
 ) -> FloatArray:
     """Return counts of at least 0 that noisy ones may stand for, quieter than they are.
 
-    Where noise is loud, how the scores of a group lie is drawn to how all lie, and which share of a
-    bin is positive to that of all groups, which is drawn to what the scores say themselves. The
-    former share has the weight of at least ``usual`` records, however quiet the noise is.
+    Where noise is loud, how the scores of a group lie is drawn to how all lie, and which fraction
+    of a bin is positive to that of all groups, which is drawn to what the scores say themselves.
+    The former fraction has the weight of at least ``usual`` records, however quiet the noise is.
     """
     cells = np.asarray(noisy, dtype=np.float64)
     n_groups, _, n_bins = cells.shape
@@ -353,16 +356,16 @@ def likely_counts(
     # noise on the sum of half of a group's cells; where nobody is, one record stands for all
     added = trust * noise_std * np.sqrt(n_bins) + (in_bins.sum(axis=1, keepdims=True) == 0.0)
     loud = trust * noise_std
-    overall = _share(pooled[1], pooled.sum(axis=0), claimed, loud * np.sqrt(n_groups))
-    shares = _share(cells[:, 1], in_bins, overall, max(loud, usual))
+    overall = _fraction(pooled[1], pooled.sum(axis=0), claimed, loud * np.sqrt(n_groups))
+    fractions = _fraction(cells[:, 1], in_bins, overall, max(loud, usual))
     in_bins = in_bins + added * of_all
-    return np.stack([in_bins * (1.0 - shares), in_bins * shares], axis=1)
+    return np.stack([in_bins * (1.0 - fractions), in_bins * fractions], axis=1)
 
 
-def _share(
+def _fraction(
     positives: FloatArray, totals: FloatArray, usual: FloatArray, added: float
 ) -> FloatArray:
-    """Return shares of positives, with so many records of the usual share added to every bin."""
+    """Return fractions of positives, with so many usual records added to every bin."""
     totals, added = np.maximum(totals, 0.0), max(added, 1e-9)
     return np.asarray((np.clip(positives, 0.0, totals) + added * usual) / (totals + added))
 
@@ -387,14 +390,14 @@ def from_edge_on(counts: FloatArray) -> FloatArray:
 # --- calibration and thresholds -------------------------------------------------------------------
 
 
-def calibrated_shares(
+def calibrated_fractions(
     noisy: ArrayLike,
     edges: FloatArray,
     noise_std: float,
     per_group: bool,
     usual: float = USUAL,
 ) -> FloatArray:
-    """Return for each group the share of positives in each bin, rising with the score."""
+    """Return for each group the fraction of positives in each bin, rising with the score."""
     cells = np.asarray(noisy, dtype=np.float64)
     n_groups = len(cells)
     if not per_group:
@@ -402,10 +405,10 @@ def calibrated_shares(
     likely = likely_counts(cells, edges, noise_std, usual=usual)
     in_bins = likely.sum(axis=1)
     claimed = (edges[:-1] + edges[1:]) / 2
-    shares = np.where(in_bins > 0.0, likely[:, 1] / np.maximum(in_bins, 1e-300), claimed)
+    fractions = np.where(in_bins > 0.0, likely[:, 1] / np.maximum(in_bins, 1e-300), claimed)
     rising = [
         isotonic_regression(of_group, sample_weight=weights + 1e-9, y_min=0.0, y_max=1.0)
-        for of_group, weights in zip(shares, in_bins, strict=True)
+        for of_group, weights in zip(fractions, in_bins, strict=True)
     ]
     return np.repeat(rising, n_groups // len(rising), axis=0)
 
@@ -456,14 +459,14 @@ def least_errors(
 
 
 def counted(constraint: str, counts: FloatArray) -> FloatArray:
-    """Return counts by bin of those whose shares are to be equal, or to be stated."""
+    """Return counts by bin of those whose fractions are to be equal, or to be stated."""
     return counts[:, 1] if constraint == "true_positive_rate" else np.asarray(counts.sum(axis=1))
 
 
-def thresholds_of_share(
-    likely: FloatArray, noisy: FloatArray, edges: FloatArray, per_group: bool, share: float
+def thresholds_of_fraction(
+    likely: FloatArray, noisy: FloatArray, edges: FloatArray, per_group: bool, fraction: float
 ) -> FloatArray:
-    """Return the thresholds that choose a share of what is counted, of each group or of all.
+    """Return the thresholds that choose a fraction of what is counted, of each group or of all.
 
     Those of groups follow from likely counts, which never are below 0, so that a sparse bin has too
     many on average and too few are chosen. For all together the noise is low enough to take sums of
@@ -475,7 +478,8 @@ def thresholds_of_share(
         above = isotonic_regression(above[0], increasing=False)[None]
     falling = np.log(np.maximum(above, 0.5))
     thresholds = [
-        np.interp(of_group[0] + np.log(share), of_group[::-1], edges[::-1]) for of_group in falling
+        np.interp(of_group[0] + np.log(fraction), of_group[::-1], edges[::-1])
+        for of_group in falling
     ]
     return np.repeat(thresholds, len(likely) // len(thresholds))
 

@@ -25,7 +25,7 @@ from sklearn_dpwg._checks import FloatArray, as_text, real_number, shown, text_k
 from sklearn_dpwg.data.frames import plain_list
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 
-# Rounding of the entries and of a sum of their squares stays far below this share of a norm.
+# Rounding of the entries and of a sum of their squares stays far below this fraction of a norm.
 ROUNDING = 2.0**-40
 DATE_UNITS = MappingProxyType(
     {"year": "Y", "month": "M", "week": "W", "day": "D", "hour": "h", "minute": "m", "second": "s"}

@@ -30,10 +30,10 @@ from sklearn_dpwg.preprocessing.columns import (
 )
 from sklearn_dpwg.preprocessing.rows_per_person import person_codes
 from sklearn_dpwg.preprocessing.schema_entries import read_entries
-from sklearn_dpwg.preprocessing.shapes import OWN_SHARE, Seen, Shaped, products, seen, shaped
+from sklearn_dpwg.preprocessing.shapes import OWN_FRACTION, Seen, Shaped, products, seen, shaped
 
-# Rows are sparse where at most this share of their numbers can differ from 0.
-SPARSE_SHARE = 0.1
+# Rows are sparse where at most this fraction of their numbers can differ from 0.
+SPARSE_FRACTION = 0.1
 
 # What stands for a kind where a column of groups goes on to the model as it is.
 PASSTHROUGH = "passthrough"
@@ -68,13 +68,13 @@ class Schema:
         self.columns = MappingProxyType(dict(columns))
         self.feature_names = tuple(names)  # of the encoded columns, and of those that pass
         # bounds on the norms of a row of blocks, which it is divided by: of columns, and of pairs
-        n_pairs, own = len(self.products), OWN_SHARE if self.products else 1.0
+        n_pairs, own = len(self.products), OWN_FRACTION if self.products else 1.0
         self.row_norm = norm_bound(len(columns) / own)
-        self.pair_norm = norm_bound(n_pairs / (1.0 - OWN_SHARE))
+        self.pair_norm = norm_bound(n_pairs / (1.0 - OWN_FRACTION))
         stored = sum(column._n_stored for column in self.blocks.values())
         stored += sum(product.n_stored for product in self.products)
         # never decided by the data
-        self.is_sparse = stored <= SPARSE_SHARE * len(names) and not self.passed
+        self.is_sparse = stored <= SPARSE_FRACTION * len(names) and not self.passed
 
     def check_names(self, names: Iterable[Hashable], *also: Hashable) -> None:
         """Refuse a table without one of the columns, or with two of its name."""

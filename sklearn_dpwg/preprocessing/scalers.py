@@ -132,7 +132,7 @@ class BoundedScaler(OneToOneFeatureMixin, FreeByBounds):
     ----------
     bounds : (low, high), sequence of such pairs, or mapping from column name to pair
         What is known of each column without looking at the records: an age in (0, 120), a
-        share in (0, 1). One pair serves all columns.
+        fraction in (0, 1). One pair serves all columns.
 
     Attributes
     ----------

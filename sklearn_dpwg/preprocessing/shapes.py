@@ -206,7 +206,7 @@ def shaped(column: Column, kind: str) -> Shaped | Category:
 
 
 # What columns by themselves keep of a row's squared norm beside pairs.
-OWN_SHARE = 0.7
+OWN_FRACTION = 0.7
 
 
 class Product:

@@ -17,7 +17,7 @@ from sklearn_dpwg.solvers.steps import SumSensitivity, active, influence
 
 GRADIENT_AND_RISKS = "gradient and group risks"
 
-# Root mean squared norm of a record's gradient that steps are planned for, as a share of L.
+# Root mean squared norm of a record's gradient that steps are planned for, as a fraction of L.
 GRADIENT_SPREAD = 0.4
 
 
@@ -36,8 +36,8 @@ class Batches:
     sums: SumSensitivity  # L, b and the middle of the losses, with what rounding adds
     rate: float  # probability q with which each record joins a step
     multiplier: float  # noise multiplier z of the release
-    # share ρ of the squared sensitivity that the group risks may use; 0 with one group
-    risk_share: float
+    # fraction ρ of the squared sensitivity that the group risks may use; 0 with one group
+    risk_fraction: float
 
     @property
     def rounding(self) -> float:
@@ -60,20 +60,20 @@ class Batches:
     def gradient_stds(self) -> FloatArray:
         """Noise on the gradient that each group needs if all weight is on it."""
         bound = self.multiplier * (2.0 * self.sums.gradient_norm)
-        return np.asarray(bound / self.expected_sizes / np.sqrt(1.0 - self.risk_share))
+        return np.asarray(bound / self.expected_sizes / np.sqrt(1.0 - self.risk_fraction))
 
     @property
     def risk_stds(self) -> FloatArray:
         """Noise on the risk of each group; empty with one group."""
-        if self.risk_share == 0.0:
+        if self.risk_fraction == 0.0:
             return np.zeros(0)
         bound = self.multiplier * (self.sums.loss_range * self.problem.group_moves)
-        return np.asarray(bound / self.expected_sizes / np.sqrt(self.risk_share))
+        return np.asarray(bound / self.expected_sizes / np.sqrt(self.risk_fraction))
 
     @property
     def risk_variances(self) -> FloatArray:
         """Variance of a group's risk from noise and coins, which is at most (b/2)² (1-q)/(q n)."""
-        if self.risk_share == 0.0:
+        if self.risk_fraction == 0.0:
             return np.zeros(0)
         coins = (1.0 - self.rate) / self.expected_sizes
         return np.asarray(self.risk_stds**2 + (self.sums.loss_range / 2.0) ** 2 * coins)

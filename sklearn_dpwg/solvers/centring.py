@@ -33,7 +33,7 @@ MAX_COLUMNS, MIN_EFFECTIVE_SAMPLE_SIZE, MIN_EFFECTIVE_SAMPLE_SIZE_OF_COLUMNS = 2
 MAX_RECORDS = 2**36
 
 # Largest factor that a direction of rows is stretched by, and the least mean square of one that is
-# told from smaller ones, as a share of the mean of all.
+# told from smaller ones, as a fraction of the mean of all.
 LONGEST_STRETCH, MIN_MEAN_SQUARE = 4.0, 0.01
 
 # Entries of P are whole multiples of this, so that products with rows on their grid are exact.
@@ -52,24 +52,24 @@ SHORTEST, DEVIATIONS = 2.0**-6, 2.0
 CENTRE, SPREAD = "mean row", "mean squared distance from it"
 MOMENTS, SQUARES = "second moments of rows", "mean squares of columns"
 
-# Shares of μ² for them.
-CENTRE_SHARE, MOMENTS_SHARE, SQUARES_SHARE, SPREAD_SHARE = 0.03, 0.03, 0.02, 0.01
-BEFORE = {CENTRE: CENTRE_SHARE, MOMENTS: MOMENTS_SHARE}
-BEFORE |= {SQUARES: SQUARES_SHARE, SPREAD: SPREAD_SHARE}
+# Fractions of μ² for them.
+CENTRE_FRACTION, MOMENTS_FRACTION, SQUARES_FRACTION, SPREAD_FRACTION = 0.03, 0.03, 0.02, 0.01
+BEFORE = {CENTRE: CENTRE_FRACTION, MOMENTS: MOMENTS_FRACTION}
+BEFORE |= {SQUARES: SQUARES_FRACTION, SPREAD: SPREAD_FRACTION}
 
 
 @dataclass(frozen=True)
 class GradientClip:
     """How long a record's gradient may be, for the noise that a limit saves."""
 
-    share: float  # of the root mean square of centred rows, which their scale makes 1
+    fraction: float  # of the root mean square of centred rows, which their scale makes 1
     # the release that rows are whitened by, `MOMENTS` or `SQUARES`; empty where they are not
     whitening: str = ""
 
     @property
     def clip(self) -> float:
         """Largest norm of a record's gradient."""
-        return self.share * math.hypot(1.0, CONSTANT)
+        return self.fraction * math.hypot(1.0, CONSTANT)
 
     def __str__(self) -> str:
         """Return what centring is, for previews."""
@@ -260,8 +260,8 @@ class Centring:
         def at(multiplier: float) -> FloatArray:
             scaled = 1.0 / (1.0 + multiplier * squares)
             moved = along * scaled
-            shares = multiplier * (turned @ moved) / (1.0 + multiplier * (along @ moved))
-            return turned * scaled - np.outer(shares, moved)
+            fractions = multiplier * (turned @ moved) / (1.0 + multiplier * (along @ moved))
+            return turned * scaled - np.outer(fractions, moved)
 
         def excess(log_multiplier: float) -> float:
             point = at(math.exp(log_multiplier))
@@ -289,23 +289,23 @@ class Centring:
         return factors, axes
 
 
-def shares_before(problem: Problem) -> dict[str, float]:
-    """Return what is released before the first step, and its share of μ²: nothing as rows are."""
+def fractions_before(problem: Problem) -> dict[str, float]:
+    """Return fractions of μ² of what is released before the first step: nothing as rows are."""
     if not isinstance(problem, CentredProblem):
         return {}
     return {name: BEFORE[name] for name in (CENTRE, problem.limit.whitening, SPREAD) if name}
 
 
-def share_left(problem: Problem) -> float:
-    """Return the share of μ² that is left for the steps."""
-    return reduce(sub, shares_before(problem).values(), 1.0)
+def fraction_left(problem: Problem) -> float:
+    """Return the fraction of μ² that is left for the steps."""
+    return reduce(sub, fractions_before(problem).values(), 1.0)
 
 
 def releases_before(problem: Problem, mu: float) -> tuple[Release, ...]:
-    """Return the releases before the first step, which take their shares of μ²."""
+    """Return the releases before the first step, which take their fractions of μ²."""
     return tuple(
-        Release(name, "gaussian", 1.0 / (mu * math.sqrt(share)), 1)
-        for name, share in shares_before(problem).items()
+        Release(name, "gaussian", 1.0 / (mu * math.sqrt(fraction)), 1)
+        for name, fraction in fractions_before(problem).items()
     )
 
 

@@ -14,8 +14,9 @@ from sklearn_dpwg.privacy import Budget, NoiseSource, Release
 
 COUNTS, RESERVED = "group counts", "everything after the counts"
 
-# Share of the budget (of μ²) that the counts are released with (benchmarks/replace_one.py share).
-COUNT_SHARE = 0.03
+# Fraction of the budget (of μ²) that the counts are released with (benchmarks/replace_one.py
+# fraction).
+COUNT_FRACTION = 0.03
 
 # By how much replacing a record by any other moves the counts: one falls and one rises.
 SENSITIVITY = math.sqrt(2.0)

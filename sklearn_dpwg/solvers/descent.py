@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from sklearn_dpwg._checks import FloatArray, any_number, one_of, positive, share, whole
+from sklearn_dpwg._checks import FloatArray, any_number, fraction, one_of, positive, whole
 from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
@@ -34,8 +34,8 @@ GRADIENT, RISKS = "gradient", "group risks"
 # Passes of a planned run of `AGS` and `GDA`, and the most of a paper's schedule.
 PASSES = 150
 
-# The largest share of μ² that is planned for the group risks.
-MAX_RISK_SHARE = 0.5
+# The largest fraction of μ² that is planned for the group risks.
+MAX_RISK_FRACTION = 0.5
 
 # Momentum may remember at most a fifth of the run.
 LONGEST_MEMORY = 0.2
@@ -62,7 +62,7 @@ class Descent(Solver):
     n_steps: int | None = None
     _: KW_ONLY
     schedule: Literal["planned", "paper"] = "planned"
-    risk_share: float | None = None
+    risk_fraction: float | None = None
     loss_clip: float | None = None
     initial_distance: float = 0.3
     averaging: float = 0.5
@@ -74,15 +74,15 @@ class Descent(Solver):
 # What the classes' documentations say of them alike, for `documented`.
 SHARED_PARAMETERS = {
     "shared": """\
-    risk_share : float, optional
+    risk_fraction : float, optional
         Share of the budget (of μ²) spent on group risks, between 0 and 1.
     loss_clip : float, optional
         Each record's loss counts for at most this much in the group risks. Planned: 4.33
         times the loss of a model that predicts nothing for a log loss, 2.16 times the largest for
         others, and for the squared error as much as that. Infinity: no clip.
     initial_distance : float, default=0.3
-        Distance from the first weights, 0 or a start, that step sizes are planned for, as a share
-        of the radius, of 20 at most.
+        Distance from the first weights, 0 or a start, that step sizes are planned for, as a
+        fraction of the radius, of 20 at most.
     averaging : float, default=0.5
         Share of the iterates, the last ones, that is averaged; above 0, at most 1.
     max_passes : int, optional
@@ -96,8 +96,8 @@ RULES: dict[str, Any] = {
     "n_steps": whole(or_none=True),
     "max_passes": whole(or_none=True),
     "initial_distance": positive(),
-    "risk_share": share(or_none=True),
-    "averaging": share(or_all=True),
+    "risk_fraction": fraction(or_none=True),
+    "averaging": fraction(or_all=True),
     "loss_clip": any_number(or_none=True),
     "schedule": one_of("planned", "paper"),
 }
@@ -110,8 +110,9 @@ class DescentSchedule:
     n_steps: int  # number of steps T, for which step sizes are planned
     # distance from the first weights that is planned for; 0 where every step is `step_size` long
     initial_distance: float
-    # length of a planned step, as a share of `initial_distance/(s √T)` for a coordinate's noise s
-    step_share: float = 0.0
+    # length of a planned step, as a fraction of `initial_distance/(s √T)` for a coordinate's noise
+    # s
+    step_fraction: float = 0.0
     # longest plain step that is safe for all data: 1/H, or with kinks `initial_distance/(L √T)`
     step_size: float
     longest_step: float  # longest plain step that is tried, until `Momentum` shortens it
@@ -184,7 +185,7 @@ class Momentum:
         if limits.initial_distance > 0.0:
             # a plain step and a momentum that together move like a planned step
             slowness = noise_std * math.sqrt(limits.n_steps)
-            effective = limits.step_share * limits.initial_distance / slowness
+            effective = limits.step_fraction * limits.initial_distance / slowness
             momentum = min(max(0.0, 1.0 - self.longest / effective), limits.max_momentum)
             step_size = min(effective * (1.0 - momentum), self.longest)
         self.velocity = momentum * velocity - step_size * gradient
@@ -319,7 +320,7 @@ class StepRule(ABC):
         self.loss_clip = loss_clip(problem, solver.loss_clip, owner, multiple=of_loss.loss_clip)
         self.sums = SumSensitivity.of(problem, loss_clip=self.loss_clip)
         self.initial_distance = solver.initial_distance * problem.reach
-        self.step_share = of_loss.step_share
+        self.step_fraction = of_loss.step_fraction
         fixed = getattr(solver, "step_size", None)  # not every solver lets it be set
         self.is_fixed = fixed is not None  # every step is `step_size`, whatever the noise
         boldness = 1.0
@@ -336,18 +337,18 @@ class StepRule(ABC):
         longest_memory = 1.0 if self.is_fixed else max(1.0, LONGEST_MEMORY * n_steps)
         self.max_momentum = 1.0 - 1.0 / longest_memory
 
-    def noise_of_passes(self, mu: float, share: float) -> RunNoise:
-        """Return the noise of full passes, however many, with a share ρ of μ² for the risks.
+    def noise_of_passes(self, mu: float, fraction: float) -> RunNoise:
+        """Return the noise of full passes, however many, with a fraction ρ of μ² for the risks.
 
         It is ``d s_i²`` with ``s_i = Γ/(n_i μ √(1-ρ))``, and ``v_i = (b/(n_i μ √ρ))²``.
         """
         problem = self.problem
         sizes = problem.sizes_to_plan_for
-        gradient = problem.gradient_diameter / (sizes * mu * math.sqrt(1.0 - share))
+        gradient = problem.gradient_diameter / (sizes * mu * math.sqrt(1.0 - fraction))
         risk = np.zeros(0)
         if problem.n_groups > 1:
             of_sum = self.sums.loss_range * problem.loss_noise
-            risk = (of_sum / (sizes * mu)) ** 2 / share
+            risk = (of_sum / (sizes * mu)) ** 2 / fraction
         return RunNoise(problem.n_weights * gradient**2, risk)
 
     def bound(self, noise: RunNoise) -> FloatArray:
@@ -363,7 +364,9 @@ class StepRule(ABC):
         total_step = np.full_like(noise.gradient, reach)
         if not self.is_fixed:
             of_coordinate = np.sqrt(noise.gradient / problem.n_weights)
-            total_step = np.minimum(self.step_share * self.initial_distance / of_coordinate, reach)
+            total_step = np.minimum(
+                self.step_fraction * self.initial_distance / of_coordinate, reach
+            )
         bound = self.initial_distance**2 / (2 * total_step) + total_step * noise.gradient / 2
         if not is_smooth:
             bound = bound + total_step * problem.lipschitz**2 / (2 * n_steps)
@@ -373,16 +376,16 @@ class StepRule(ABC):
     def of_groups(self, noise: RunNoise) -> FloatArray:
         """Return what the group player owes if a group is the worst-off one."""
 
-    def best_share(self, noise_at: Callable[[float], RunNoise]) -> float:
-        """Return the share of the budget for the risks: the user's, or that of the least bound."""
+    def best_fraction(self, noise_at: Callable[[float], RunNoise]) -> float:
+        """Return the budget's fraction for the risks: the user's, or that of the least bound."""
         if self.problem.n_groups == 1:
             return 0.0
-        if self.solver.risk_share is not None:
-            return float(self.solver.risk_share)
+        if self.solver.risk_fraction is not None:
+            return float(self.solver.risk_fraction)
         prior = np.asarray(self.problem.prior)
         best = minimize_scalar(
             lambda at: float(prior @ self.bound(noise_at(at))),
-            bounds=(1e-3, MAX_RISK_SHARE),
+            bounds=(1e-3, MAX_RISK_FRACTION),
             method="bounded",
         )
         return float(best.x)
@@ -393,7 +396,7 @@ class StepRule(ABC):
         return {
             "n_steps": self.n_steps,
             "initial_distance": 0.0 if self.is_fixed else self.initial_distance,
-            "step_share": self.step_share,
+            "step_fraction": self.step_fraction,
             "step_size": self.step_size,
             "longest_step": self.longest_step,
             "max_momentum": self.max_momentum,
@@ -412,11 +415,11 @@ def pay_for_passes(rule: StepRule, budget: Budget) -> tuple[tuple[Release, ...],
     before = centring.releases_before(rule.problem, math.sqrt(n_steps))
     left = 1.0 - sum([1.0 / release.noise_multiplier**2 for release in before]) / n_steps
     mu = math.sqrt(left) * budget.mu
-    share = rule.best_share(partial(rule.noise_of_passes, mu))
-    releases = [Release(GRADIENT, "gaussian", math.sqrt(1.0 / (left * (1.0 - share))), n_steps)]
+    fraction = rule.best_fraction(partial(rule.noise_of_passes, mu))
+    releases = [Release(GRADIENT, "gaussian", math.sqrt(1.0 / (left * (1.0 - fraction))), n_steps)]
     if rule.problem.n_groups > 1:
-        releases.append(Release(RISKS, "gaussian", math.sqrt(1.0 / (left * share)), n_steps))
-    return calibrate([*before, *releases], budget), rule.noise_of_passes(mu, share)
+        releases.append(Release(RISKS, "gaussian", math.sqrt(1.0 / (left * fraction)), n_steps))
+    return calibrate([*before, *releases], budget), rule.noise_of_passes(mu, fraction)
 
 
 # Noise by the papers' formulas.

@@ -34,7 +34,7 @@ class ExactSchedule:
         if not self.correction:
             return f"Newton's method to a certified duality gap of {self.tolerance:.0e}"
         return (
-            "the least favourable group weights shrunk towards the groups' shares, as far as new "
+            "the least favourable group weights shrunk towards the groups' sizes, as far as new "
             f"people gain by it, with {self.correction:g} times the optimism of risks"
         )
 
@@ -87,11 +87,12 @@ class Exact(Solver):
 
 # For people like the records: between the average and the worst group.
 
-# Shares of the least favourable group weights, compared at the first ridge; ridges, compared at the
-# best share, in records that count as their mean does.
-SHARES, RIDGES, FIRST_RIDGE = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0), (0.001, 0.3, 1.0, 3.0), 0.3
-# As shares of what predicting nothing costs: what a last step promises of a fit that is compared,
-# and of the one that is kept, and the optimism of which no ridge saves anything that counts.
+# Fractions of the least favourable group weights, compared at the first ridge; ridges, compared at
+# the best fraction, in records that count as their mean does.
+FRACTIONS, RIDGES, FIRST_RIDGE = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0), (0.001, 0.3, 1.0, 3.0), 0.3
+# As fractions of what predicting nothing costs: what a last step promises of a fit that is
+# compared, and of the one that is kept, and the optimism of which no ridge saves anything that
+# counts.
 ENOUGH, EXACT, NEGLIGIBLE = 1e-6, 1e-12, 1e-3
 # A step that leaves more than this of what the one before it promised has a Hessian of its own.
 LEFT, MAX_STEPS = 0.03, 100
@@ -154,15 +155,15 @@ class _Search:
     def solution(self) -> Solution:
         """Return the best fit, solved to the end, and what it gains over the best pooled one."""
         # from the solution of the game on
-        for share in SHARES[::-1]:
-            self._fit(share, FIRST_RIDGE)
+        for fraction in FRACTIONS[::-1]:
+            self._fit(fraction, FIRST_RIDGE)
         pooled = self._fits[0.0, FIRST_RIDGE]
         self._shrinker = shrinker(pooled.risks, pooled.variances)
-        share, ridge = self._best()
-        self._weights = self._fits[share, ridge].weights
-        if self._fits[share, ridge].optimism > NEGLIGIBLE * self._unit:
+        fraction, ridge = self._best()
+        self._weights = self._fits[fraction, ridge].weights
+        if self._fits[fraction, ridge].optimism > NEGLIGIBLE * self._unit:
             for ridge in RIDGES:
-                self._fit(share, ridge)
+                self._fit(fraction, ridge)
         self._fit(0.0, self._best()[1])
         best, plain = (self._fits[self._best(pooled=each)] for each in (False, True))
         self._weights = best.weights
@@ -179,25 +180,25 @@ class _Search:
         )
 
     def _best(self, *, pooled: bool = False) -> tuple[float, float]:
-        """Return share and ridge of what is best for the worst-off group; of share 0, if asked."""
+        """Return fraction and ridge that are best for the worst-off group; fraction 0, if asked."""
 
         def expected(at: tuple[float, float]) -> float:
             return float((self._shrinker @ self._fits[at].risks).max())
 
         return min((at for at in sorted(self._fits) if not (pooled and at[0])), key=expected)
 
-    def _fit(self, share: float, ridge: float) -> None:
+    def _fit(self, fraction: float, ridge: float) -> None:
         """Fit a candidate from where the last fit ended."""
-        if (share, ridge) in self._fits:
+        if (fraction, ridge) in self._fits:
             return
-        mixture = (1.0 - share) * self._pooled + share * self._least_favourable
+        mixture = (1.0 - fraction) * self._pooled + fraction * self._least_favourable
         strength = ridge * self._length * self._data.weight_of_a_record(mixture)
         self._minimise(mixture, strength, ENOUGH * self._unit)
         factor = cholesky(self._matrix(strength), lower=True)
         root = solve_triangular(factor, directions(len(factor)), lower=True, trans=1)
         risks, variances, optimism = self._data.optimism(self._weights, mixture, root)
         risks, variances = risks + self._correction * optimism, self._correction * variances
-        self._fits[share, ridge] = Fit(
+        self._fits[fraction, ridge] = Fit(
             mixture, strength, self._weights, risks, variances, float(optimism.max())
         )
 

@@ -102,7 +102,7 @@ SHARED_PARAMETERS = {
     "initial_distance, max_rounds, horizon": """\
     initial_distance : float, default=0.4
         Distance from the first weights, 0 or a start, that the learner's strength is planned for,
-        as a share of the radius, of 20 at most.
+        as a fraction of the radius, of 20 at most.
     max_rounds : int, default=256
         Largest number of rounds that a plan may choose by itself.
     horizon : int, default=10
@@ -190,7 +190,7 @@ def round_sensitivity(
     loss_range = constants.range_up_to(loss_clip) + 2.0 * of_loss
     n_weight, n_feedback = map(float, rates.max(axis=1))
     if play == "weighted":
-        # at most 4 records of a group more than its rate, as each role has a share of them
+        # at most 4 records of a group more than its rate, as each role has a fraction of them
         n_weight = float((np.ceil(rates[0]) + 4).sum())
         n_feedback = math.ceil(n_feedback) + 4
     errors = [steps.rounding_of_sum(n, problem.n_groups) for n in (n_weight, n_feedback)]

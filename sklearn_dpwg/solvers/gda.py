@@ -58,7 +58,7 @@ class GDA(descent.Descent):
     ridge: float | None = None
 
     name: ClassVar[str] = "gda"
-    set_by_paper: ClassVar[tuple[str, ...]] = ("risk_share", "loss_clip")
+    set_by_paper: ClassVar[tuple[str, ...]] = ("risk_fraction", "loss_clip")
     rules: ClassVar[Rules] = Rules("GDA", **descent.RULES, ridge=positive(or_none=True))
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:

@@ -125,11 +125,11 @@ class ParameterFree(Learner):
     The weights are w_1 + v y, put back into the ball: a direction y in the unit ball by gradient
     descent with steps that adapt, and a magnitude v by Krichevsky–Trofimov coin betting. There is
     no regulariser: `strength` is the largest norm C with which a linear part counts, longer ones
-    are shortened to it. Betting begins with `wealth`, a share of the radius. A curved loss counts
-    by its gradient where it was played.
-    (Orabona and Pál 2016, *Coin betting and parameter-free online learning*; Cutkosky and Orabona
-    2018, *Black-box reductions for parameter-free online learning in Banach spaces*; Cutkosky 2020,
-    *Parameter-free, dynamic, and strongly-adaptive online learning*, for the ball)
+    are shortened to it. Betting begins with `wealth`, a fraction of the radius. A curved loss
+    counts by its gradient where it was played. (Orabona and Pál 2016, *Coin betting and
+    parameter-free online learning*; Cutkosky and Orabona 2018, *Black-box reductions for
+    parameter-free online learning in Banach spaces*; Cutkosky 2020, *Parameter-free, dynamic, and
+    strongly-adaptive online learning*, for the ball)
     """
 
     wealth: float = 0.1

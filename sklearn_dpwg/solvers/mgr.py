@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from sklearn_dpwg._checks import FloatArray, Rules, flag, positive, share
+from sklearn_dpwg._checks import FloatArray, Rules, flag, fraction, positive
 from sklearn_dpwg._repr import documented
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
@@ -78,7 +78,7 @@ class MGR(descent.Descent):
         "MGR",
         **descent.RULES,
         step_size=positive(or_none=True),
-        sampling_rate=share(or_all=True),
+        sampling_rate=fraction(or_all=True),
         centring=flag(or_none=True),
         whitening=flag(or_none=True),
     )
@@ -150,14 +150,14 @@ class MGRSchedule(descent.DescentSchedule):
 
 # What a run takes from released risks: group weights, the clip of losses, shrinkage.
 
-# The assumed spread of the group risks counts like so many released ones; its least share.
+# The assumed spread of the group risks counts like so many released ones; its least fraction.
 ASSUMED_STEPS, MIN_SPREAD = 10.0, 1.0 / 30.0
 
 # A group leads another by at most this and log p in its exponent, so that others can overtake it.
 MAX_LEAD = 4.0
 
 # Steps whose released risks tell the level of losses; deviations of its noise that it is raised by,
-# and the least share of the planned clip.
+# and the least fraction of the planned clip.
 WINDOW, DEVIATIONS, MIN_LOSS_CLIP = 10, 2.0, 1e-3
 
 # A group's mean risk is believed to be lower than released by so many deviations of its noise.
@@ -206,13 +206,13 @@ class LossLevel:
 
     def __init__(self, schedule: MGRSchedule, problem: Problem) -> None:
         self._schedule = schedule
-        self._shares = np.asarray(problem.group_sizes) / sum(problem.group_sizes)
+        self._fractions = np.asarray(problem.group_sizes) / sum(problem.group_sizes)
         self._levels: deque[FloatArray] = deque(maxlen=WINDOW)
 
     def push(self, risks: FloatArray, variances: FloatArray, group_weights: FloatArray) -> None:
         """Take in the risks of a step, the variances of their noise and the weights of the step."""
-        shares = np.array([self._shares, group_weights])
-        self._levels.append(np.array([shares @ risks, shares**2 @ variances]))
+        fractions = np.array([self._fractions, group_weights])
+        self._levels.append(np.array([fractions @ risks, fractions**2 @ variances]))
 
     @property
     def loss_clip(self) -> float:
@@ -320,16 +320,16 @@ def _pay_for_batches(
     # plans count next to no noise for groups that no weight is moved to
     squares = (np.asarray(problem.group_sizes) / problem.sizes_to_plan_for) ** 2
 
-    def batches_at(share: float) -> sampling.Batches:
+    def batches_at(fraction: float) -> sampling.Batches:
         z = releases[-1].noise_multiplier
-        return sampling.Batches(rule.problem, rule.sums, rate, z, share)
+        return sampling.Batches(rule.problem, rule.sums, rate, z, fraction)
 
-    def noise_at(share: float) -> descent.RunNoise:
-        noise = batches_at(share).noise_of_run(problem.n_weights, rule.n_steps)
+    def noise_at(fraction: float) -> descent.RunNoise:
+        noise = batches_at(fraction).noise_of_run(problem.n_weights, rule.n_steps)
         return descent.RunNoise(noise.gradient * squares, noise.risk * squares[: len(noise.risk)])
 
-    share = rule.best_share(noise_at)
-    return releases, noise_at(share), batches_at(share)
+    fraction = rule.best_fraction(noise_at)
+    return releases, noise_at(fraction), batches_at(fraction)
 
 
 class HedgeRule(descent.StepRule):

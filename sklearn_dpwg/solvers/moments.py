@@ -39,10 +39,10 @@ ROUNDING = 5e-3
 # Records of a group up to which both parts of its sums are exact (docs/theory/sums.md).
 MAX_GROUP = 2**38
 
-# Residuals are never clipped to less than this share of the target bound.
+# Residuals are never clipped to less than this fraction of the target bound.
 MIN_CLIP_NORM = 0.05
 
-# Norm of the weights that the planning bound is for, as a share of the problem's `reach`.
+# Norm of the weights that the planning bound is for, as a fraction of the problem's `reach`.
 INITIAL_DISTANCE = 0.3
 
 # Residuals, and moves of the weights, in the last of several rounds, over those of a single one.
@@ -145,8 +145,8 @@ class Moments(Solver):
                 f"solver {self.name!r} is for loss 'squared_error' alone, whose risks are "
                 f"quadratic, got {loss!r}."
             )
-        shares = float(self.growth) ** np.arange(self.n_rounds)
-        multipliers = 1.0 / np.sqrt(shares / shares.sum())
+        fractions = float(self.growth) ** np.arange(self.n_rounds)
+        multipliers = 1.0 / np.sqrt(fractions / fractions.sum())
         asked = [Release(MOMENTS, "gaussian", float(each), 1) for each in multipliers]
         releases = calibrate(asked, budget)
         has_constant = problem.intercept_scaling > 0.0
@@ -177,9 +177,9 @@ class Moments(Solver):
         for release in plan.releases:
             moments = release_moments(plan, release, data, center, clip, noise)
             # products of rows are the same in all rounds, those with residuals where the centre is
-            share = release.noise_multiplier**-2
-            mean = (precision * mean + share * moments) / (precision + share)
-            precision += share
+            fraction = release.noise_multiplier**-2
+            mean = (precision * mean + fraction * moments) / (precision + fraction)
+            precision += fraction
             stds = schedule.sensitivity / np.sqrt(precision[-1, -1]) / sizes
             stds_of_rows = schedule.sensitivity / np.sqrt(precision[0, 0]) / sizes
             known = _active(mean, stds, stds_of_rows, problem)
@@ -241,10 +241,10 @@ def _active(
     is_active = problem.is_active
     if is_active.all():
         return moments, stds, stds_of_rows
-    shares = steps.active_shares(problem)
-    mean = np.tensordot(shares, moments, 1)
-    stds = np.where(is_active, stds, np.linalg.norm(shares * stds))
-    stds_of_rows = np.where(is_active, stds_of_rows, np.linalg.norm(shares * stds_of_rows))
+    fractions = steps.active_fractions(problem)
+    mean = np.tensordot(fractions, moments, 1)
+    stds = np.where(is_active, stds, np.linalg.norm(fractions * stds))
+    stds_of_rows = np.where(is_active, stds_of_rows, np.linalg.norm(fractions * stds_of_rows))
     return np.where(is_active[:, None, None], moments, mean), stds, stds_of_rows
 
 
@@ -260,7 +260,7 @@ def _learned(
 ) -> tuple[FloatArray, FloatArray, float, steps.GainOfGroups]:
     """Return weights, mixture, the mean square of the residuals, and the gain of groups."""
     sizes = np.asarray(problem.group_sizes, dtype=float)
-    shares = sizes / sizes.sum()
+    fractions = sizes / sizes.sum()
     of_rows = np.zeros(moments.shape[1:], dtype=bool)
     of_rows[:-1, :-1] = True
     # the square of the constant is no release
@@ -283,7 +283,7 @@ def _learned(
         mean_noise=float((stds**2).mean()),
         pooled_noise=pooled,
         smoothing=schedule.smoothing,
-        shares=shares,
+        fractions=fractions,
         **facts,
     )
 
@@ -291,14 +291,14 @@ def _learned(
         along = np.append(center - weights, 1.0) * units
         return (moments @ along) @ along, float(along @ along)
 
-    mean_square = float(shares @ squares(weights, moments)[0])
+    mean_square = float(fractions @ squares(weights, moments)[0])
     prior = np.asarray(problem.prior)
     nothing = float(prior @ squares(np.zeros_like(weights), released)[0]) / 2.0
     gain = steps.GainOfGroups(problem, risk_of_nothing=nothing)
     of_all = mixed_optimum(moments, units, prior, stds=stds_of_rows, **facts)
     pooled_squares, length = squares(of_all, released)
     gain.push(pooled_squares / 2.0, (stds * length / 2.0) ** 2)
-    if gain.share < 1.0:
+    if gain.fraction < 1.0:
         group_weights = gain.played(group_weights)
         weights = mixed_optimum(moments, units, group_weights, stds=stds_of_rows, **facts)
     return weights, group_weights, mean_square, gain
@@ -333,7 +333,7 @@ def release_moments(
 
 # What noisy moments show.
 
-# A slack is at most this share of the radius in the units that the ball sees.
+# A slack is at most this fraction of the radius in the units that the ball sees.
 SLACK_IN_BALL = 1e-3
 # Gap to solve to, in units of the loss, or of risks that noise has made larger.
 TOLERANCE = 1e-6
@@ -344,7 +344,7 @@ CAUTION = 2.0
 def shrunk(moments: FloatArray, stds: FloatArray, block: NDArray[np.bool_]) -> FloatArray:
     """Pull a block of each group's noisy moments towards all groups' as far as noise explains.
 
-    Of the difference D from the mean with weights ``1/σ_i²`` the share
+    Of the difference D from the mean with weights ``1/σ_i²`` the fraction
     ``(1 - 2 (k - 2) s²/‖D‖²)_+`` is kept, k the entries of a triangle of the block and s² the noise
     in D: James and Stein's estimate, with twice the noise.
     """
@@ -422,7 +422,7 @@ def robust_optimum(
     pooled_noise: float,
     ridge: float,
     smoothing: float,
-    shares: FloatArray,
+    fractions: FloatArray,
     radius: float,
 ) -> tuple[FloatArray, FloatArray]:
     """Minimise the largest risk that noisy moments show; return weights in the ball, and a mixture.
@@ -437,7 +437,7 @@ def robust_optimum(
     curvature = positive_part(moments[:, :-1, :-1]) + ridge * noise_norm * identity
     level = 0.0
     if p > 1 and smoothing > 0.0:
-        mean = np.tensordot(shares, curvature, 1) + noise_norm * identity
+        mean = np.tensordot(fractions, curvature, 1) + noise_norm * identity
         inverse = np.linalg.inv(mean)
         level = smoothing * mean_noise * units[-1] ** 2 * float(np.trace(inverse)) / 2.0
     scale = units[:-1]

@@ -66,7 +66,7 @@ class OCO(StreamSolver):
         "weighted": a round takes records of every group and weighs their gradients. "sampled", as
         in the paper: a round takes records of a group drawn from the group weights, and play ends
         where that has run out. Planned: "sampled" from 8 groups on with records for two rounds.
-    weight_share : float, optional
+    weight_fraction : float, optional
         Share of the records that the weights player gets, between 0 and 1; of the budget (of μ²)
         with ``neighbours="replace-one"``, where both players read all records.
     group_rate : float, optional
@@ -92,7 +92,7 @@ class OCO(StreamSolver):
 
     _: KW_ONLY
     play: Play | None = None
-    weight_share: float | None = None
+    weight_fraction: float | None = None
     group_rate: float | None = None
     loss_clip: float | None = None
     averaging: float = 2.0
@@ -102,7 +102,7 @@ class OCO(StreamSolver):
         "OCO",
         **RULES | {"learner": _checks.accepted_by(learners.make_leader)},
         group_rate=_checks.positive(or_none=True),
-        weight_share=_checks.share(or_none=True),
+        weight_fraction=_checks.fraction(or_none=True),
         averaging=_checks.within(0.0, 100.0),
         loss_clip=_checks.any_number(or_none=True),
         play=_checks.one_of("weighted", "sampled", or_none=True),
@@ -139,7 +139,7 @@ class OCO(StreamSolver):
 AVERAGED_VARIANCE = 0.35
 # The plan's step is at most this over H: gradient descent may swing for ever beyond.
 LONGEST_STEP = 2.0
-# Standard deviation of the group risks that planning assumes, as a share of the feedback range.
+# Standard deviation of the group risks that planning assumes, as a fraction of the feedback range.
 RISK_SPREAD = 0.2
 
 
@@ -225,8 +225,8 @@ class OCOSchedule(StreamSchedule):
 
 # Losses counted up to this multiple of what predicting nothing can cost: a round reads few records.
 CEILING_OVER_ZERO_SCORE = 1.5
-# Shares of the records that the weights player may get, and the least number of rounds.
-WEIGHT_SHARES, MIN_ROUNDS = (0.5, 0.6, 0.7, 0.8, 0.9), 8
+# Fractions of the records that the weights player may get, and the least number of rounds.
+WEIGHT_FRACTIONS, MIN_ROUNDS = (0.5, 0.6, 0.7, 0.8, 0.9), 8
 # Groups are drawn where they are so many, and the smallest has records for so many rounds.
 SAMPLED_GROUPS, ROUNDS_OF_A_GROUP = 8, 2.0
 
@@ -236,8 +236,8 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: OCO) -> Planned:
     multiple, prior = CEILING_OVER_ZERO_SCORE, np.asarray(problem.prior)
     loss_clip = steps.loss_clip(problem, solver.loss_clip, "OCO", multiple=multiple)
 
-    def planned(play: Play, n_rounds: int, rates: FloatArray, weight_share: float) -> Planned:
-        releases = releases_of(problem, budget, n_rounds, weight_share)
+    def planned(play: Play, n_rounds: int, rates: FloatArray, weight_fraction: float) -> Planned:
+        releases = releases_of(problem, budget, n_rounds, weight_fraction)
         schedule = schedule_of(problem, solver, play, n_rounds, rates, releases, loss_clip)
         return schedule, releases, schedule.excess_by_group()
 
@@ -249,7 +249,7 @@ def deals(problem: Problem, solver: OCO) -> Iterator[tuple[Play, int, FloatArray
     """Yield the ways to deal records to rounds and players that the parameters leave open.
 
     Each is the play, the number of rounds, the records of each group, or of all places, that both
-    players read in a round on average, and the share of the weights player.
+    players read in a round on average, and the fraction of the weights player.
     """
     several, sizes = problem.n_groups > 1, np.asarray(problem.queue_sizes, dtype=float)
     n_records = float(sizes.sum())
@@ -260,27 +260,29 @@ def deals(problem: Problem, solver: OCO) -> Iterator[tuple[Play, int, FloatArray
         is_lasting = sizes.min() >= ROUNDS_OF_A_GROUP * drawn and problem.fresh_calls <= 1
         play = "sampled" if len(sizes) >= SAMPLED_GROUPS and is_lasting else "weighted"
 
-    def for_groups(own: int, share: float) -> int:
+    def for_groups(own: int, fraction: float) -> int:
         """Return the records for the groups beside so many for the weights."""
-        return max(1, round(own * (1.0 - share) / share)) if several else 0
+        return max(1, round(own * (1.0 - fraction) / fraction)) if several else 0
 
-    shares = WEIGHT_SHARES if solver.weight_share is None else (solver.weight_share,)
-    for share in shares if several else (1.0,):
+    fractions = WEIGHT_FRACTIONS if solver.weight_fraction is None else (solver.weight_fraction,)
+    for fraction in fractions if several else (1.0,):
         size = batch  # of a round
         if size is not None and problem.hidden is None:
-            size += for_groups(size, share)
+            size += for_groups(size, fraction)
         most = n_records / (size or (2 if play == "sampled" else 1))
         for n_rounds in numbers_of_rounds(solver, most, fewest=MIN_ROUNDS):
             if play == "weighted":
-                rates = _weighted_rates(problem, n_rounds, size, share)
+                rates = _weighted_rates(problem, n_rounds, size, fraction)
             else:
-                own = batch or max(1, int(share * n_records / n_rounds))
-                of_round = [[own], [for_groups(own, share)]]
+                own = batch or max(1, int(fraction * n_records / n_rounds))
+                of_round = [[own], [for_groups(own, fraction)]]
                 rates = np.full((2, len(sizes)), of_round, dtype=float)
-            yield play, n_rounds, rates, share
+            yield play, n_rounds, rates, fraction
 
 
-def _weighted_rates(problem: Problem, n_rounds: int, size: int | None, share: float) -> FloatArray:
+def _weighted_rates(
+    problem: Problem, n_rounds: int, size: int | None, fraction: float
+) -> FloatArray:
     """Return what both players read in rounds of so many records, or of all of them evenly."""
     sizes = np.asarray(problem.queue_sizes, dtype=float)
     total, is_endless = float(sizes.sum()) / n_rounds, bool(np.isinf(sizes).any())
@@ -297,7 +299,7 @@ def _weighted_rates(problem: Problem, n_rounds: int, size: int | None, share: fl
             f"{of_all.min():.2g} of one in {n_rounds:,} round(s): take larger batches or more "
             f"rounds, or merge that group with another."
         )
-    weights = share * of_all
+    weights = fraction * of_all
     if not is_endless:  # both players of a small group get a record
         weights = np.clip(np.round(weights), 1.0, of_all - 1.0)
     feedback = (of_all - weights) / n_rounds
@@ -305,14 +307,14 @@ def _weighted_rates(problem: Problem, n_rounds: int, size: int | None, share: fl
 
 
 def releases_of(
-    problem: Problem, budget: Budget, n_rounds: int, weight_share: float
+    problem: Problem, budget: Budget, n_rounds: int, weight_fraction: float
 ) -> tuple[Release, ...]:
     """Return the releases whose noise just keeps the budget: of sums, and of losses of groups."""
     if problem.n_groups == 1:
         return calibrate([Release(SUMS, "gaussian", 1.0, 1)], budget)
     if problem.hidden is not None:  # both players read all records and divide the budget
-        shares = {SUMS: weight_share, LOSSES: 1.0 - weight_share}
-        both = [Release(name, "gaussian", each**-0.5, 1) for name, each in shares.items()]
+        fractions = {SUMS: weight_fraction, LOSSES: 1.0 - weight_fraction}
+        both = [Release(name, "gaussian", each**-0.5, 1) for name, each in fractions.items()]
         return calibrate(both, budget)
     # players read disjoint records, so each has the whole budget
     sums = Release(SUMS, "gaussian", 1.0, 1, part=0)
@@ -538,7 +540,8 @@ class SampledGame(OCOGame):
             self._groups.update(group, schedule.feedback_bound - noisy)
 
 
-# Expected standard deviation of hidden groups' risks, as a share of what predicting nothing costs.
+# Expected standard deviation of hidden groups' risks, as a fraction of what predicting nothing
+# costs.
 EXPECTED_SPREAD = 0.05
 
 

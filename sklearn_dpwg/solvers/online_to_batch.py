@@ -328,13 +328,13 @@ def paper_plan(problem: Problem, multiplier: float, solver: OnlineToBatch) -> Bo
     else:
         stds = mechanism.standard_deviations()
         bound, strength = papers_bound(schedule, learner, stds)
-    share = _proved_share(schedule)
-    schedule = replace(schedule, papers_factor=schedule.papers_factor * share)
-    multiplier /= share
+    fraction = _proved_fraction(schedule)
+    schedule = replace(schedule, papers_factor=schedule.papers_factor * fraction)
+    multiplier /= fraction
     return replace(schedule, strength=strength, remark=remark, multiplier=multiplier), bound
 
 
-def _proved_share(schedule: OnlineToBatchSchedule) -> float:
+def _proved_fraction(schedule: OnlineToBatchSchedule) -> float:
     """Return the largest proved sensitivity of a round over the paper's, wherever weights go.
 
     For a round it is the quotient of a concave function of ‖w_t - x_{t-1}‖ in two linear pieces and
@@ -408,8 +408,8 @@ class OnlineToBatchGame(StreamGame):
     ) -> None:
         super().__init__(plan, noise, start)
         # what a record of each group counts for in a round
-        self._shares: FloatArray = self._prior / np.asarray(self._schedule.group_rates)
-        self._influence = float(self._shares.max())
+        self._fractions: FloatArray = self._prior / np.asarray(self._schedule.group_rates)
+        self._influence = float(self._fractions.max())
         self._bets = isinstance(learner, learners.ParameterFree)
         self._player = learner.start(self._first, plan.problem.radius, self._schedule.strength)
         self._total = 0.0  # β_{1:t}
@@ -448,12 +448,12 @@ class OnlineToBatchGame(StreamGame):
         for group, size in enumerate(sizes):
             if size and isinstance(oracle, RecordOracle) and problem.hidden is not None:
                 rows, values, codes = oracle.draw_places(size)
-                factors = self._shares[codes]
+                factors = self._fractions[codes]
                 difference += difference_sum(problem, rows, values, here, before, factors)
             elif size:
                 rows, targets = oracle.draw(group, size)
                 batch = difference_sum(problem, rows, np.asarray(targets), here, before)
-                difference += self._shares[group] * batch
+                difference += self._fractions[group] * batch
         gradient = self._sums.release(difference, sensitivity=self._largest)
         self._teach(gradient, here[0])
         self._move()

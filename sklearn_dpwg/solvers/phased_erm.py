@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from sklearn_dpwg._checks import FloatArray, Rules, flag, one_of, positive, share, whole, within
+from sklearn_dpwg._checks import FloatArray, Rules, flag, fraction, one_of, positive, whole, within
 from sklearn_dpwg.data.oracles import RecordOracle, SampleOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import RecordEncoder
@@ -57,13 +57,13 @@ class PhasedERM(FreshSolver):
         fewer records have more in proportion.
     mu_groups : float, optional
         Regularisation μ_λ of the group weights within a phase; infinity keeps them at the prior.
-    risk_share : float, optional
+    risk_fraction : float, optional
         Share of the budget (of μ²) spent on group risks, between 0 and 1.
     averaging : float, optional
         Share of the phases, the last ones, that is averaged; above 0, at most 1.
     initial_distance : float, default=0.3
-        Distance from the first weights, 0 or a start, that the bound compares with, as a share of
-        the radius, of 20 at most.
+        Distance from the first weights, 0 or a start, that the bound compares with, as a fraction
+        of the radius, of 20 at most.
     smoothing_width : float, optional
         For a loss with kinks: how far from a kink, in the score, the loss that is minimised differs
         from it.
@@ -99,7 +99,7 @@ class PhasedERM(FreshSolver):
     mu_weights: float | None = None
     sharpening: float | None = None
     mu_groups: float | None = None
-    risk_share: float | None = None
+    risk_fraction: float | None = None
     averaging: float | None = None
     initial_distance: float = 0.3
     smoothing_width: float | None = None
@@ -113,7 +113,7 @@ class PhasedERM(FreshSolver):
         "mu_weights",
         "sharpening",
         "mu_groups",
-        "risk_share",
+        "risk_fraction",
         "averaging",
     )
     knows_overlap: ClassVar[bool] = True
@@ -130,8 +130,8 @@ class PhasedERM(FreshSolver):
         initial_distance=positive(),
         smoothing_width=positive(or_none=True),
         mu_groups=positive(least=_WEAKEST, or_infinite=True, or_none=True),
-        risk_share=share(or_none=True),
-        averaging=share(or_all=True, or_none=True),
+        risk_fraction=fraction(or_none=True),
+        averaging=fraction(or_all=True, or_none=True),
         sharpening=within(1.0, 10.0, or_none=True),
     )
 
@@ -275,7 +275,7 @@ class PhaseGame(Game):
 # The plan of least bound. What it may choose is on grids, so that better facts never choose worse.
 
 PHASES = (1, 2, 4, 8, 11, 16)
-RISK_SHARES = (0.05, 0.1, 0.2)
+RISK_FRACTIONS = (0.05, 0.1, 0.2)
 AVERAGED = (0.0, 0.5)
 # Equal strengths leave far more noise on the output where losses do not curve.
 SHARPENINGS = (1.25, 1.6, 2.5)
@@ -286,7 +286,7 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: PhasedERM) -> Pla
     """Return the plan whose bound is least over whatever the parameters leave open."""
     learned = _learned_problem(problem, budget, solver)
     before = centring.releases_before(learned, budget.mu)
-    mu = budget.mu * math.sqrt(centring.share_left(learned))
+    mu = budget.mu * math.sqrt(centring.fraction_left(learned))
     prior = np.asarray(problem.prior)
     schedule, bounds = first_of_least(
         _possible_schedules(learned, mu, solver), lambda each: float(prior @ each[1])
@@ -346,14 +346,14 @@ def _possible_schedules(
     elif solver.n_phases is None:
         most = max(1, solver.max_passes // passes_of_a_phase(problem))
         numbers = [number for number in numbers if number <= most]
-    shares = RISK_SHARES if solver.risk_share is None else (float(solver.risk_share),)
+    fractions = RISK_FRACTIONS if solver.risk_fraction is None else (float(solver.risk_fraction),)
     for number in numbers:
-        for share_of_risks in shares if problem.n_groups > 1 and number > 1 else (0.0,):
-            yield from _schedules_of(problem, mu, solver, number, share_of_risks)
+        for fraction_of_risks in fractions if problem.n_groups > 1 and number > 1 else (0.0,):
+            yield from _schedules_of(problem, mu, solver, number, fraction_of_risks)
 
 
 def _schedules_of(
-    problem: Problem, mu: float, solver: PhasedERM, n_phases: int, share_of_risks: float
+    problem: Problem, mu: float, solver: PhasedERM, n_phases: int, fraction_of_risks: float
 ) -> Iterator[tuple[rounds.PhaseSchedule, FloatArray]]:
     """Yield the ways to run so many phases, with bounds that add what both players owe."""
     # releases share the budget of the records that they read: all, or those of one phase
@@ -362,7 +362,7 @@ def _schedules_of(
         n_weights = n_risks = 1
         problem = rounds.part_of(problem, n_phases)
     constants = problem.constants
-    multiplier = math.sqrt(n_risks / share_of_risks) / mu if share_of_risks > 0.0 else 0.0
+    multiplier = math.sqrt(n_risks / fraction_of_risks) / mu if fraction_of_risks > 0.0 else 0.0
     multiple = by_loss(problem.loss, mu * problem.typical_size).loss_clip
     loss_clip = min(multiple * constants.zero_score, constants.supremum)
     sums = SumSensitivity.of(problem, loss_clip=loss_clip)
@@ -402,7 +402,7 @@ def _schedules_of(
             solved=solved,
             n_phases=n_phases,
             averaged=averaged,
-            multiplier=math.sqrt(n_weights / (1.0 - share_of_risks)) / mu,
+            multiplier=math.sqrt(n_weights / (1.0 - fraction_of_risks)) / mu,
             mu_groups=mu_groups,
             mu_weights=fixed,
             bound=bound,

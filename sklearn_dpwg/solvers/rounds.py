@@ -212,15 +212,15 @@ def _tables(strength_ratios: tuple[float, ...], averaged: int) -> tuple[FloatArr
     kept = strengths / (strengths + _RATIOS)
     bias = np.zeros_like(_RATIOS)
     sums = np.zeros((n_phases, len(_RATIOS)))  # of each phase's noise in the average
-    shares = np.zeros((n_phases, len(_RATIOS)))  # of each phase's noise still there
+    fractions = np.zeros((n_phases, len(_RATIOS)))  # of each phase's noise still there
     distance = np.ones_like(_RATIOS)
     for phase in range(n_phases):
         distance = distance * kept[phase]
-        shares[:phase] *= kept[phase]
-        shares[phase] = noise[phase]
+        fractions[:phase] *= kept[phase]
+        fractions[phase] = noise[phase]
         if phase >= n_phases - averaged:
             bias += distance / averaged
-            sums += shares / averaged
+            sums += fractions / averaged
     return bias, (sums**2).sum(axis=0)
 
 

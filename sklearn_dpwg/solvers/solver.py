@@ -303,7 +303,7 @@ class ByLoss:
     """What a planned run takes from its loss, measured by ``benchmarks/ablation.py``."""
 
     # length of a step, over `initial_distance/(s √T)` for a coordinate's noise s
-    step_share: float = 0.14
+    step_fraction: float = 0.14
     # losses count up to this multiple of what predicting nothing can cost
     loss_clip: float = 2.16
     clip_norm: float = 0.9  # of gradients, over the root mean square of centred rows

@@ -106,13 +106,13 @@ def active(
     is_active = problem.is_active
     if len(risks) == 0 or is_active.all():
         return risks, variances
-    shares = active_shares(problem)
-    risks = np.where(is_active, risks, shares @ risks)
-    return risks, np.where(is_active, variances, shares**2 @ variances)
+    fractions = active_fractions(problem)
+    risks = np.where(is_active, risks, fractions @ risks)
+    return risks, np.where(is_active, variances, fractions**2 @ variances)
 
 
-def active_shares(problem: Problem) -> FloatArray:
-    """Return the groups' shares of the records, 0 of those that may as well be empty."""
+def active_fractions(problem: Problem) -> FloatArray:
+    """Return the groups' fractions of the records, 0 of those that may as well be empty."""
     is_active = problem.is_active
     sizes = np.asarray(problem.group_sizes, dtype=float) * (is_active if is_active.any() else 1.0)
     return np.asarray(sizes / sizes.sum())
@@ -125,8 +125,8 @@ def influence(problem: Problem, group_weights: FloatArray) -> float:
     record that is replaced moves the mixture of gradients by at most Γ times it.
     (docs/theory/overlapping-groups.md, Lemma 1)
     """
-    shares = group_weights / np.asarray(problem.group_sizes, dtype=float)
-    return float(shares.max()) if problem.cells is None else problem.cells.influence(shares)
+    fractions = group_weights / np.asarray(problem.group_sizes, dtype=float)
+    return float(fractions.max()) if problem.cells is None else problem.cells.influence(fractions)
 
 
 def sums_of_groups(problem: Problem, released: FloatArray) -> FloatArray:
@@ -182,19 +182,19 @@ def variance_between(means: FloatArray, variances: FloatArray) -> float:
 # Steps that the mean of released risks runs over, and steps after which its gain counts.
 RUNNING_STEPS, FIRST_STEPS = 80, 15
 
-# Variance of a loss from record to record, as a share of the square of what predicting nothing
-# costs; how many times that of the noise counts; the least drop of the mean risk, as a share; and
-# the least that predicting nothing may cost by a noisy release, as a share of the most.
+# Variance of a loss from record to record, as a fraction of the square of what predicting nothing
+# costs; how many times that of the noise counts; the least drop of the mean risk, as a fraction;
+# and the least that predicting nothing may cost by a noisy release, as a fraction of the most.
 LOSS_VARIANCE, NOISE_COUNTS, MIN_DROP, MIN_RISK = 0.2, 3.0, 0.04, 1e-3
 
 
 class GainOfGroups:
-    """How much weights on groups can gain, by released risks, and which share of the game it pays.
+    """How much weights on groups can gain, by released risks, and what fraction of the game.
 
     A group whose risk is above that of all by a gap g, where learning has lowered the risk of all
     by D, can gain about ``E = g²/(4D)``; to learn d weights from its n records costs ``d/(2n)``.
-    So the game has the share ``1/(1 + d/(2 n G))``, G being `ByLoss.directions` times E, and the
-    groups' shares of the records have the rest (docs/theory/people.md).
+    So the game has the fraction ``1/(1 + d/(2 n G))``, G being `ByLoss.directions` times E, and the
+    groups' fractions of the records have the rest (docs/theory/people.md).
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class GainOfGroups:
         self._count, self._n_steps = 0.0, 0
         self._adapts = adapts and problem.n_groups > 1
         self.gain, self.error = 0.0, 0.0
-        self.share = 0.5 if self._adapts and of_weights else 1.0
+        self.fraction = 0.5 if self._adapts and of_weights else 1.0
 
     def push(self, risks: FloatArray, variances: FloatArray) -> None:
         """Take in the released risks of a step, and the variances of their noise."""
@@ -239,11 +239,11 @@ class GainOfGroups:
         if self._n_steps <= FIRST_STEPS or gain > self.gain:
             self.gain, self.error = gain, float(2.0 * gaps[worst] * np.sqrt(noise[worst]) / drop)
             paid = gain + self._costs[worst]
-            self.share = gain / paid if paid else 1.0
+            self.fraction = gain / paid if paid else 1.0
 
     def played(self, of_game: FloatArray) -> FloatArray:
         """Return the group weights that are played, where those of the game are these."""
-        return self.share * of_game + (1.0 - self.share) * self._prior
+        return self.fraction * of_game + (1.0 - self.fraction) * self._prior
 
     @property
     def released(self) -> dict[str, float]:
@@ -253,7 +253,7 @@ class GainOfGroups:
 
 # Sums of losses and gradients: over fresh records, and how far a record and rounding move them.
 
-# Losses are cut by less than this share of the largest.
+# Losses are cut by less than this fraction of the largest.
 LOSS_UNIT = 2.0**-36
 # Records of a batch whose gradients are added before the next ones.
 BLOCK_ROWS = 2**11

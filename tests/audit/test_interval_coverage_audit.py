@@ -75,16 +75,16 @@ def test_planted_faults_are_seen(measuring, kind, fault):
 
 
 def test_statements_about_the_worst_group_hold(measuring):
-    found = {}
+    result = {}
     for name, world in measuring.worlds():
-        found[name] = measuring.measure_worst(world, repetitions=1000)
+        result[name] = measuring.measure_worst(world, repetitions=1000)
     for statement in ("set", "value", "gap"):
-        held = [world[statement] for world in found.values()]
+        held = [world[statement] for world in result.values()]
         say(f"{statement}, 36 worlds: smallest {min(held):.3f}, mean {np.mean(held):.3f}")
         assert min(held) >= LEAST
         assert np.mean(held) >= MIN_MEAN
-    assert min(world["set"] for world in found.values()) >= MIN_MEAN
-    argmax = [world["argmax"] for name, world in found.items() if "equal" not in name]
+    assert min(world["set"] for world in result.values()) >= MIN_MEAN
+    argmax = [world["argmax"] for name, world in result.items() if "equal" not in name]
     say(f"the largest estimate is the worst group in {min(argmax):.2f} to {max(argmax):.2f}")
 
 

@@ -1,4 +1,4 @@
-"""Worlds whose verdict is known, with planted faults; `make audit` prints the shares."""
+"""Worlds whose verdict is known, with planted faults; `make audit` prints the fractions."""
 
 import sys
 from collections import Counter
@@ -59,7 +59,7 @@ FAULTS = {
     ),
     "an empty group counted": (
         "equal, 20 empty",
-        (AuditResult, "_left_out", lambda self, named, share: {}),
+        (AuditResult, "_left_out", lambda self, named, fraction: {}),
     ),
 }
 
@@ -82,12 +82,12 @@ def counted(cells):
     return audit_result(range(len(counts)), noise=None, counts=counts)
 
 
-def shares(tell, n_audits):
-    """Return the share of each answer, and by how much chance may raise it."""
+def fractions(tell, n_audits):
+    """Return the fraction of each answer, and by how much chance may raise it."""
     rng = np.random.default_rng(0)
-    found = Counter(tell(rng) for _ in range(n_audits))
-    sys.stdout.write(f"\n  {dict(found)}")
-    known = Counter({answer: n / n_audits for answer, n in found.items()})
+    result = Counter(tell(rng) for _ in range(n_audits))
+    sys.stdout.write(f"\n  {dict(result)}")
+    known = Counter({answer: n / n_audits for answer, n in result.items()})
     return known, 3.0 * np.sqrt(0.025 * 0.975 / n_audits)
 
 
@@ -106,17 +106,17 @@ def odds_beyond_the_border(rng):
 
 
 def test_equalized_odds_err_as_seldom_as_they_say():
-    found, slack = shares(odds_at_the_border, 1000)
-    assert found["fails"] <= 0.025 + slack
-    found, slack = shares(odds_beyond_the_border, 600)
-    assert found["passes"] <= 0.025 + slack
+    result, slack = fractions(odds_at_the_border, 1000)
+    assert result["fails"] <= 0.025 + slack
+    result, slack = fractions(odds_beyond_the_border, 600)
+    assert result["passes"] <= 0.025 + slack
 
 
-def test_metrics_that_do_not_share_the_error_are_seen(monkeypatch):
+def test_metrics_that_do_not_fraction_the_error_are_seen(monkeypatch):
     monkeypatch.setattr(
         audit_result_module,
         "Comparison",
         lambda **facts: verdicts.Comparison(**facts | {"n_joint": 1}),
     )
-    found, slack = shares(odds_at_the_border, 1500)
-    assert found["fails"] > 0.025 + slack
+    result, slack = fractions(odds_at_the_border, 1500)
+    assert result["fails"] > 0.025 + slack

@@ -45,7 +45,7 @@ def answers(risks):
     weights = np.linspace(-0.5, 0.5, risks.n_weights)
     sample = PoissonSample(0.3, bytes(range(32)), False)
     part = keyed_parts(SIZES, [(10, 1, 20)], np.random.default_rng(3))[0]
-    found = [
+    result = [
         risks.risks(weights),
         *risks.risks_and_gradients(weights),
         risks.hessian(weights, np.array([0.2, 0.3, 0.5])),
@@ -54,7 +54,7 @@ def answers(risks):
         *risks.part(part).risks_and_gradients(weights),
         risks.with_loss(Hinge()).risks(weights),
     ]
-    return [np.asarray(one).tobytes() for one in found]
+    return [np.asarray(one).tobytes() for one in result]
 
 
 def test_workers_answer_what_memory_answers_and_forget(engine, blocks, threads):
@@ -101,14 +101,14 @@ def shape(partition):
 
 def test_collections_are_read_by_block_of_rows(engine):
     X, y = da.from_array(ROWS, chunks=(3, 2)), da.from_array(TARGETS, chunks=3)
-    found = engine.collect(partitions_of(X, y), shape)
-    assert found == [(n, (0, 4), None) for n in (3, 3, 3, 1)]
+    result = engine.collect(partitions_of(X, y), shape)
+    assert result == [(n, (0, 4), None) for n in (3, 3, 3, 1)]
     kept = X[:, 0] > 10.0  # of unknown size, the first is empty
     assert [n for n, _, _ in engine.collect(partitions_of(X[kept], y[kept]), shape)] == [0, 3, 3, 1]
     some = dd.from_pandas(FRAME, npartitions=3)
     some = some[some.a > 3.0]
-    found = engine.collect(partitions_of(some[["a", "b"]], some["a"], some["g"]), shape)
-    assert found == [(0, (0, 2), []), (3, (0, 2), list("zxy")), (3, (0, 2), list("xyz"))]
+    result = engine.collect(partitions_of(some[["a", "b"]], some["a"], some["g"]), shape)
+    assert result == [(0, (0, 2), []), (3, (0, 2), list("zxy")), (3, (0, 2), list("xyz"))]
 
 
 def test_other_cuts_are_refused(engine):

@@ -76,9 +76,9 @@ class Seen:
         shown = {form for value in values.tolist() for form in (repr(value), f"{value:.8f}")}
         shown |= {f"{value:.8f}".rstrip("0") for value in values.tolist()}
         shown |= {str(value) for value in values.astype(np.float32)}
-        found = shown & set(NUMBER.findall(text))
+        result = shown & set(NUMBER.findall(text))
         words = [form for key in self.keys for form in _forms_of_bytes(key)]
-        return [*found, *(word for word in words if word in text)]
+        return [*result, *(word for word in words if word in text)]
 
 
 def _forms_of_bytes(key):

@@ -69,8 +69,8 @@ def test_neither_units_nor_forms_of_rows_matter(data):
     other = DPAUCClassifier(math.inf, data_norm=1000.0).fit(1000.0 * X, y)
     np.testing.assert_allclose(other.decision_function(1000.0 * X), scores, 1e-6)
     for form in (csr_array(X), X.astype(np.float32), pd.DataFrame(X, columns=["a", "b", "c"])):
-        found = make(math.inf).fit(form, y).decision_function(form)
-        np.testing.assert_allclose(found, scores, atol=1e-3)
+        result = make(math.inf).fit(form, y).decision_function(form)
+        np.testing.assert_allclose(result, scores, atol=1e-3)
 
 
 # --- its privacy -------------------------------------------------------------------------------
@@ -287,6 +287,6 @@ def test_weights_minimise_the_square_surrogate():
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
     pairs = (rows[is_second][:, None] - rows[~is_second][None]).reshape(-1, 3)
     best = minimize(lambda w: ((1.0 - pairs @ w) ** 2).mean(), np.zeros(3)).x
-    found = auc_weights(moments_of(rows, is_second))
-    cosine = found @ best / np.linalg.norm(found) / np.linalg.norm(best)
+    result = auc_weights(moments_of(rows, is_second))
+    cosine = result @ best / np.linalg.norm(result) / np.linalg.norm(best)
     assert cosine == pytest.approx(1.0, abs=1e-6)

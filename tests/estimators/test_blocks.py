@@ -44,9 +44,9 @@ def assert_same_fit(model, other):
     for name in {"group_labels_", "group_sizes_", "classes_", "feature_names_in_"} & set(
         vars(model)
     ):
-        found, expected = getattr(other, name), getattr(model, name)
-        assert found.tolist() == expected.tolist()
-        assert found.dtype == expected.dtype
+        result, expected = getattr(other, name), getattr(model, name)
+        assert result.tolist() == expected.tolist()
+        assert result.dtype == expected.dtype
 
 
 def compare(task, *data, source=None, **parameters):
@@ -142,5 +142,5 @@ def test_scores_are_those_of_memory(task, regressor):
     assert model.score(cut(task.data)) == pytest.approx(model.score(X, y), abs=1e-12)
     model = regressor.make(epsilon=np.inf).fit(X, np.full(len(X), 0.5), groups)
     for y in (np.full(len(X), 0.25), np.full(len(X), 0.5)):  # constant ones
-        found = model.score(Partitioned(X, y, cuts=[9]))
-        assert found == pytest.approx(model.score(X, y), abs=1e-9)
+        result = model.score(Partitioned(X, y, cuts=[9]))
+        assert result == pytest.approx(model.score(X, y), abs=1e-9)

@@ -165,9 +165,9 @@ def room_of_deleted_files(folder):
     held = {}
     for link in os.listdir("/proc/self/fd"):
         try:
-            path, found = os.readlink(f"/proc/self/fd/{link}"), os.stat(f"/proc/self/fd/{link}")
+            path, result = os.readlink(f"/proc/self/fd/{link}"), os.stat(f"/proc/self/fd/{link}")
         except OSError:
             continue
         if path.startswith(str(folder)) and path.endswith("(deleted)"):
-            held[found.st_ino] = found.st_blocks
+            held[result.st_ino] = result.st_blocks
     return sum(held.values())

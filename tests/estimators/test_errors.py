@@ -167,9 +167,9 @@ def test_group_weights_that_are_not_there(task):
 
     secretive = task.fit(solver=Secretive(n_steps=5))
     sentence = r"^solver 'mgr' does not release group weights\.$"
-    for model, said in ((task.make(), "not fitted yet"), (secretive, sentence)):
+    for model, stated in ((task.make(), "not fitted yet"), (secretive, sentence)):
         assert not hasattr(model, "group_weights_")
-        with pytest.raises(AttributeError, match=said):
+        with pytest.raises(AttributeError, match=stated):
             model.group_weights_  # noqa: B018
 
 

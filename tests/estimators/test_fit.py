@@ -29,8 +29,8 @@ def test_fitted_attributes_are_the_documented_ones(task):
     X = pd.DataFrame(task.data.X, columns=["u", "v", "w"])
     fitted = task.make().fit(X, task.data.y, task.data.groups)
     documented = {entry.name for entry in ClassDoc(task.estimator)["Attributes"]}
-    found = {name for name in dir(fitted) if name.endswith("_") and not name.startswith("_")}
-    assert found == documented
+    result = {name for name in dir(fitted) if name.endswith("_") and not name.startswith("_")}
+    assert result == documented
     # anything else that a fit leaves behind, a pickle would hold too
     left = set(vars(fitted)) - set(fitted.get_params(deep=False))
     assert left == documented - {"group_weights_"} | {
@@ -57,8 +57,8 @@ def test_scores_are_linear(task, fit_intercept):
     fitted = task.fit(fit_intercept=fit_intercept, data_norm=0.7)
     X = 100.0 * task.data.X  # no row is shortened
     expected = X @ fitted.coef_.T + fitted.intercept_
-    found = scores(fitted, X)
-    assert np.allclose(found, expected.reshape(found.shape))
+    result = scores(fitted, X)
+    assert np.allclose(result, expected.reshape(result.shape))
     assert np.any(fitted.intercept_) == fit_intercept
 
 

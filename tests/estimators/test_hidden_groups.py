@@ -98,9 +98,9 @@ def visible(model, caught):
         plan.remark, plan.n_steps, str(plan),
     )  # fmt: skip
     attributes = sorted(name for name in vars(model) if name.endswith("_"))
-    told = sorted(str(each.message) for each in caught)
+    settings = sorted(str(each.message) for each in caught)
     facts = (model.group_sizes_.tolist(), model.count_std_, model.n_iter_, str(model.privacy_))
-    return (*map(repr, shown), attributes, told, *facts)
+    return (*map(repr, shown), attributes, settings, *facts)
 
 
 @pytest.mark.parametrize(
@@ -114,17 +114,17 @@ def visible(model, caught):
 )
 def test_nothing_visible_follows_from_true_sizes(solver, cuts, monkeypatch):
     same_counts(monkeypatch, (350, 180, 60, 10))
-    found = []
+    result = []
     for X, y, groups in neighbours(*records()):
         model = classifier(solver=solver, random_state=0)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             data = X, y, groups
             model.fit(*(data if cuts is None else [Partitioned(*data, cuts=cuts)]))
-        found.append(visible(model, caught))
-    for other in found[1:]:
-        assert other == found[0]
-    assert any("some groups are so small" in text for text in found[0][9])
+        result.append(visible(model, caught))
+    for other in result[1:]:
+        assert other == result[0]
+    assert any("some groups are so small" in text for text in result[0][9])
 
 
 def test_true_sizes_that_decide_are_seen(monkeypatch):
@@ -134,10 +134,10 @@ def test_true_sizes_that_decide_are_seen(monkeypatch):
         return tuple(np.maximum(1, counts).tolist())
 
     monkeypatch.setattr(module, "release_sizes", true)
-    found = [
+    result = [
         visible(classifier(random_state=0).fit(*data), []) for data in neighbours(X, Y, GROUPS)
     ]
-    assert found[1] != found[0]
+    assert result[1] != result[0]
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
@@ -212,13 +212,13 @@ def test_wrong_parameters_cost_nothing(parameters, words):
 )
 def test_calls_count_groups_once_and_show_no_later_sizes(solver, monkeypatch):
     same_counts(monkeypatch, (350, 180, 60, 10))
-    found = []
+    result = []
     for last in (GROUPS, np.full(len(X), "c"), np.where(np.arange(len(X)) < 9, "a", "empty")):
         model = classifier(solver=solver, random_state=0)
         model.partial_fit(X, Y, groups=GROUPS).partial_fit(X, Y, groups=last)
         assert model.n_iter_ == model.plan_.n_steps
-        found.append(visible(model, []))
-    assert found[1] == found[0] == found[2]
+        result.append(visible(model, []))
+    assert result[1] == result[0] == result[2]
     problem = model.plan_.problem
     assert problem.n_records == 2 * len(X)
     assert problem.group_sizes == tuple(2 * model.group_sizes_)

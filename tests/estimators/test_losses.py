@@ -42,16 +42,16 @@ def test_probabilities_with_a_log_loss(binary, loss):
     assert hasattr(binary.make(loss=loss), "predict_proba")
     fitted = binary.fit(loss=loss)
     expected = 1 / (1 + np.exp(-fitted.decision_function(binary.data.X)))
-    found = fitted.predict_proba(binary.data.X)
-    np.testing.assert_allclose(found[:, 1], expected, rtol=1e-12)
-    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    result = fitted.predict_proba(binary.data.X)
+    np.testing.assert_allclose(result[:, 1], expected, rtol=1e-12)
+    np.testing.assert_allclose(result.sum(axis=1), 1.0)
     # what was fitted counts, not what the next fit will use
     assert hasattr(fitted.set_params(loss="hinge"), "predict_proba")
     assert not hasattr(binary.fit(loss="hinge").set_params(loss="log_loss"), "predict_proba")
 
 
 def test_quantiles_of_one_group():
-    """Whatever the units of y: the shares of targets below the predictions."""
+    """Whatever the units of y: the fractions of targets below the predictions."""
     y = np.linspace(100.0, 200.0, 101)
     for level in (0.1, 0.5, 0.9):
         model = DPWorstGroupRegressor(

@@ -62,7 +62,7 @@ def test_nobody_does_better_for_the_worst_group(n_classes):
         losses = np.logaddexp.reduce(scores, axis=1) - scores[np.arange(n), y]
         return np.bincount(groups, losses) / np.bincount(groups)
 
-    found = minimize(
+    result = minimize(
         lambda v: v[-1],
         np.append(np.zeros(3 * n_outputs), 2.0),
         method="SLSQP",
@@ -72,9 +72,9 @@ def test_nobody_does_better_for_the_worst_group(n_classes):
         ],
         options={"maxiter": 500, "ftol": 1e-12},
     )
-    assert found.success
+    assert result.success
     on_records = DPWorstGroupClassifier(math.inf, radius=radius, data_norm=1.0, solver="exact")
     fitted = on_records.fit(X, y, groups)
     weights = np.column_stack([fitted.coef_, fitted.intercept_ / scaling])
     assert np.linalg.norm(weights) <= radius * (1 + 1e-9)
-    assert risks(weights).max() == pytest.approx(found.fun, abs=1e-6)
+    assert risks(weights).max() == pytest.approx(result.fun, abs=1e-6)

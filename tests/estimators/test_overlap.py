@@ -91,8 +91,8 @@ def test_plan_is_that_of_the_fit_from_counts_of_cells():
     with pytest.warns(UngroupedWarning):
         model = classifier(overlap="membership").fit(X, Y, groups=MEMBERS)
     with pytest.warns(UngroupedWarning):
-        found = model.plan(group_sizes=MEMBERS.value_counts(), n_features=3)
-    assert found == model.plan_
+        result = model.plan(group_sizes=MEMBERS.value_counts(), n_features=3)
+    assert result == model.plan_
 
 
 @pytest.mark.parametrize("overlap", ["attributes", "both"])

@@ -57,8 +57,8 @@ def test_parts_are_one_game_with_one_budget(task, draws, play):
     assert drawn.count("gradient sums") == 1
     assert drawn.count("group losses") == rounds[-1]
     if play == "weighted":
-        share = plan.n_steps // 4
-        assert rounds == [share, 2 * share, 3 * share, 4 * share]
+        fraction = plan.n_steps // 4
+        assert rounds == [fraction, 2 * fraction, 3 * fraction, 4 * fraction]
     assert np.isclose(estimator.group_weights_.sum(), 1.0)
 
 

@@ -48,7 +48,7 @@ def test_calls_of_partial_fit_go_on_where_the_one_before_ended(capsys):
         lines.append(capsys.readouterr().out)
     assert "Plan of solver 'oco'" in lines[0]
     assert "Plan of" not in lines[1] + lines[2]
-    told = [line for line in "".join(lines).splitlines() if "planned draws of noise" in line]
-    done = [int(line.split()[1].replace(",", "")) for line in told]
+    facts = [line for line in "".join(lines).splitlines() if "planned draws of noise" in line]
+    done = [int(line.split()[1].replace(",", "")) for line in facts]
     assert len(done) == 10
     assert done == sorted(done)

@@ -40,14 +40,14 @@ def plan(**parameters):
 @pytest.mark.parametrize("solver", ["auto", "mgr", "phased-erm", "oco", MGR(schedule="paper")])
 @pytest.mark.parametrize("k", [2, 7])
 def test_the_releases_cost_a_person_what_was_asked_for(solver, k):
-    found = plan(solver=solver, rows_per_person=k)
-    assert found.budget == Budget(1.0, 1e-6)
-    of_row = replace(found, records_per_person=1).guarantee
-    assert of_row.for_records(k).epsilon == found.guarantee.epsilon
-    assert 0.995 <= found.guarantee.epsilon <= 1.0
-    assert found.guarantee.records_per_person == k
-    assert found.guarantee.requested_epsilon == 1.0
-    assert of_row.epsilon < 1.0 / k  # a row has less than its share: delta grows too
+    result = plan(solver=solver, rows_per_person=k)
+    assert result.budget == Budget(1.0, 1e-6)
+    of_row = replace(result, records_per_person=1).guarantee
+    assert of_row.for_records(k).epsilon == result.guarantee.epsilon
+    assert 0.995 <= result.guarantee.epsilon <= 1.0
+    assert result.guarantee.records_per_person == k
+    assert result.guarantee.requested_epsilon == 1.0
+    assert of_row.epsilon < 1.0 / k  # a row has less than its fraction: delta grows too
 
 
 def test_the_statement_and_the_fit_are_about_the_person():
@@ -68,16 +68,16 @@ def test_the_statement_and_the_fit_are_about_the_person():
 
 
 def test_one_row_is_a_person_where_somebody_says_so_and_nowhere_else():
-    said, open_ = plan(solver="mgr", rows_per_person=1), plan(solver="mgr")
-    assert said.releases == open_.releases
-    words = " ".join(str(said.guarantee).split())
+    stated, open_ = plan(solver="mgr", rows_per_person=1), plan(solver="mgr")
+    assert stated.releases == open_.releases
+    words = " ".join(str(stated.guarantee).split())
     assert "Promise: if one person is replaced (one record of one group by any other" in words
     assert "a person. That at most one row of each was used is the word of whoever" in words
     assert "Unit of privacy: one row." in str(open_.guarantee)
-    assert ROWS_OF_A_PERSON in said.guarantee.public
-    assert not said.guarantee.for_records(2).of_person
+    assert ROWS_OF_A_PERSON in stated.guarantee.public
+    assert not stated.guarantee.for_records(2).of_person
     assert not open_.guarantee.of_person
-    of_row = replace(said, of_person=False)  # as a solver cannot have it
+    of_row = replace(stated, of_person=False)  # as a solver cannot have it
     assert of_row.guarantee == open_.guarantee
     hidden = plan(solver="mgr", rows_per_person=1, neighbours="replace-one")
     assert hidden.guarantee.of_person
@@ -89,8 +89,8 @@ def test_one_row_is_a_person_where_somebody_says_so_and_nowhere_else():
     assert not DPAUCClassifier().plan(n_records=99, n_features=2).guarantee.of_person
     for inside in (model(rows_per_person=1), model()):
         around = DPThresholdClassifier(inside, epsilon=2.0)
-        found = around.plan(group_sizes=SIZES, n_features=3).guarantee
-        assert found.of_person is (inside.rows_per_person == 1)
+        result = around.plan(group_sizes=SIZES, n_features=3).guarantee
+        assert result.of_person is (inside.rows_per_person == 1)
 
 
 def test_plans_that_cost_a_person_more_and_batches_are_refused():
@@ -116,13 +116,13 @@ def test_what_is_fitted_together_is_stated_for_one_person():
     # that of a row costs a person of two twice, and so does one that was told of one row
     for first, times, is_person in ((scaler, 1, True), (of_row, 2, False), (of_one, 2, True)):
         alone = first.privacy_.for_records(times)
-        found = privacy_of(make_pipeline(first, learned), warn=False)
-        assert (found.records_per_person, found.of_person) == (2, is_person)
+        result = privacy_of(make_pipeline(first, learned), warn=False)
+        assert (result.records_per_person, result.of_person) == (2, is_person)
         mu = math.hypot(*(gdp_mu(one.epsilon, one.delta) for one in (alone, learned.privacy_)))
-        assert gdp_mu(found.epsilon, found.delta) == pytest.approx(mu, rel=1e-4)
+        assert gdp_mu(result.epsilon, result.delta) == pytest.approx(mu, rel=1e-4)
     everything = clone(learned).set_params(group_by=by_place, data_norm=1.0)
     bagged = BaggingClassifier(everything, n_estimators=1, random_state=0).fit(rows, Y)
     times = int(np.bincount(bagged.estimators_samples_[0]).max())
-    found = privacy_of(bagged, warn=False)
-    assert found.records_per_person == 2
-    assert found.epsilon == bagged.estimators_[0].privacy_.for_records(times).epsilon
+    result = privacy_of(bagged, warn=False)
+    assert result.records_per_person == 2
+    assert result.epsilon == bagged.estimators_[0].privacy_.for_records(times).epsilon

@@ -84,27 +84,27 @@ class ChangingMGR(MGR):
     """Changes its plan while it runs."""
 
     def _run(self, plan, data, noise, start):
-        found = super()._run(plan, data, noise, start)
+        result = super()._run(plan, data, noise, start)
         object.__setattr__(plan, "releases", ())
         object.__setattr__(plan, "solver", "another")
-        return found
+        return result
 
 
 class FarMGR(MGR):
     def _run(self, plan, data, noise, start):
-        found = super()._run(plan, data, noise, start)
-        return dataclasses.replace(found, **self.changes)
+        result = super()._run(plan, data, noise, start)
+        return dataclasses.replace(result, **self.changes)
 
 
 @pytest.mark.parametrize(
-    ("solver", "error", "said"),
+    ("solver", "error", "message"),
     [
         (CheapMGR(n_steps=3), PlanExceededError, "above the budget"),
         (ForgetfulMGR(n_steps=3), TypeError, "_plan of solver 'mgr' must return a Plan, got None"),
     ],
 )
-def test_a_plan_that_is_changed_or_forgotten_is_refused(draws, solver, error, said):
-    with pytest.raises(error, match=said):
+def test_a_plan_that_is_changed_or_forgotten_is_refused(draws, solver, error, message):
+    with pytest.raises(error, match=message):
         DPWorstGroupClassifier(solver=solver, data_norm=1.0).fit(X, Y, GROUPS)
     assert not draws()
 

@@ -244,8 +244,8 @@ def test_a_bad_start_costs_no_more_than_is_stated(make):
         end, excess = np.array([problem.radius]), []
         for seed in range(3):
             noise = seeded(seed, plan.releases)
-            found = solver.run(plan, data, noise, start=Solution(-end, None, 0))
-            excess.append(0.5 * slope * float((end - found.weights)[0]))
+            result = solver.run(plan, data, noise, start=Solution(-end, None, 0))
+            excess.append(0.5 * slope * float((end - result.weights)[0]))
         worst = max(worst, np.mean(excess) / plan.predicted_excess)
     # the bound of phased ERM is a model, and up to twice as much was seen
     factor = (2.0 / 0.3) ** 2 * (2.0 if make is PhasedERM else 1.0)

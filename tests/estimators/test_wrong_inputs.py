@@ -103,8 +103,8 @@ def test_data(draws, make, what, cases):
     [
         (classifier, {"classes": [0, 0, 1]}, "classes must name each class once, got 0 twice."),
         (classifier, {"classes": np.array(["u", "u"])}, "classes must name each class once, got '"),
-        (classifier, {"prior": [0.9, 0.9]}, "prior must sum to 1 where its weights are shares "),
-        (regressor, {"prior": [0.1, 0.1]}, "prior must sum to 1 where its weights are shares "),
+        (classifier, {"prior": [0.9, 0.9]}, "prior must sum to 1 where its weights are fractions "),
+        (regressor, {"prior": [0.1, 0.1]}, "prior must sum to 1 where its weights are fractions "),
     ],
 )
 def test_parameters(draws, make, parameters, sentence):
@@ -201,9 +201,9 @@ def test_target_bounds_must_be_said_where_there_is_noise(draws, epsilon):
 def test_without_privacy_target_bounds_are_the_range_of_y():
     y = 5_000.0 + 1_000.0 * X[:, 0]
     model = DPWorstGroupRegressor(float("inf"), data_norm=1.0, radius=20.0)
-    said = model.set_params(target_bounds=(y.min(), y.max())).fit(X, y, GROUPS).coef_
+    stated = model.set_params(target_bounds=(y.min(), y.max())).fit(X, y, GROUPS).coef_
     left_open = model.set_params(target_bounds=None).fit(X, y, GROUPS)
-    assert np.array_equal(left_open.coef_, said)
+    assert np.array_equal(left_open.coef_, stated)
     assert left_open.score(X, y) > 0.99
     constant = model.fit(X, np.full(len(X), 1e9), GROUPS)
     assert np.allclose(constant.predict(X), 1e9)
@@ -227,8 +227,8 @@ def test_an_unsaid_data_norm_warns_before_the_first_release(draws, begin):
         with pytest.raises(DataNormWarning, match=r"^data_norm was left open and is taken as 1: "):
             calls[begin]()
         assert not draws()
-        said = clone(model).set_params(data_norm=1.0, solver=MGR(n_steps=3)).fit(*data)
+        stated = clone(model).set_params(data_norm=1.0, solver=MGR(n_steps=3)).fit(*data)
         warnings.simplefilter("ignore", DataNormWarning)
         unsaid = clone(model).set_params(solver=MGR(n_steps=3)).fit(*data)
     assert unsaid.data_norm is None
-    assert np.array_equal(said.coef_, unsaid.coef_)
+    assert np.array_equal(stated.coef_, unsaid.coef_)

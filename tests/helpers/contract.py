@@ -47,13 +47,13 @@ SCALES = {
 def answers(plan: Plan, seed: int) -> dict[str, float]:
     """Return how large the answers to each release are."""
     rng = np.random.default_rng([seed, 4])
-    found = {
+    result = {
         name: 10.0 ** rng.uniform(*SCALES.get(name, (-2, 3)))
         for name in sorted({release.name for release in plan.releases})
     }
-    if "phase weights" in found:
-        found["phase weights"] *= plan.problem.radius
-    return found
+    if "phase weights" in result:
+        result["phase weights"] *= plan.problem.radius
+    return result
 
 
 def moves_on_a_transcript(plan: Plan, solver: Solver, pair: Neighbours, seed: int) -> Moves:
@@ -88,12 +88,12 @@ def compared(plan: Plan, first: tuple[Recorder, Solution], second: tuple[Any, An
     drawn.update({asked.release for asked in source.asked if asked.is_row})
     if wrong_draws(plan, drawn):
         return {"draws": math.inf}
-    found: dict[Any, list[float]] = {release: [] for release in drawn}
+    result: dict[Any, list[float]] = {release: [] for release in drawn}
     rows: dict[Any, list[float]] = {}
     for one, two in zip(source.asked, other_source.asked, strict=True):
-        (rows if one.is_row else found).setdefault(one.release, []).append(distance(one, two))
-    found |= {release: [math.hypot(*each)] for release, each in rows.items()}
-    return _over_what_is_paid(plan, found)
+        (rows if one.is_row else result).setdefault(one.release, []).append(distance(one, two))
+    result |= {release: [math.hypot(*each)] for release, each in rows.items()}
+    return _over_what_is_paid(plan, result)
 
 
 def _is_same(one: Solution, other: Solution) -> bool:
@@ -104,11 +104,11 @@ def _is_same(one: Solution, other: Solution) -> bool:
     return same and np.array_equal(one.group_weights, other.group_weights)
 
 
-def _over_what_is_paid(plan: Plan, found: Mapping[Any, list[float]]) -> Moves:
+def _over_what_is_paid(plan: Plan, result: Mapping[Any, list[float]]) -> Moves:
     """Return the furthest move of each release, and what all of them come to."""
     moves: Moves = {}
     parts, cost = set(), 0.0
-    for release, each in found.items():
+    for release, each in result.items():
         moves[release.name] = max(moves.get(release.name, 0.0), *each)
         n_moved = sum(move > 0.0 for move in each)
         if n_moved > release.paid_count:
@@ -133,7 +133,7 @@ def moves_of_batches(plan: Plan, solver: Solver, pair: Neighbours, seed: int) ->
     compares neighbours that both join; "joined" compares with absence, over half of what is stated,
     a record that is sampled. Without it neighbours are one and the same.
     """
-    found = {"replaced": 0.0, "joined": 0.0}
+    result = {"replaced": 0.0, "joined": 0.0}
     runs = {
         (data is pair.data, joins): _run_with_coins(plan, solver, pair, data, seed, joins=joins)
         for data in (pair.data, pair.other)
@@ -152,8 +152,8 @@ def moves_of_batches(plan: Plan, solver: Solver, pair: Neighbours, seed: int) ->
                 worst = max(worst, move / allowed if allowed else math.inf if move else 0.0)
             elif allowed == 1.0:
                 worst = max(worst, distance(asked, other_asked))
-        found[name] = worst
-    return found
+        result[name] = worst
+    return result
 
 
 def _batch_distance(one: Any, other: Any) -> float:
@@ -274,8 +274,8 @@ def output(solver: type[Solver], change: Callable[..., Mapping[str, Any]]) -> Pl
     """Plant ``change(solution, data, plan)``, other fields of what a run hands back."""
 
     def run(real, self, plan, data, *others):
-        found = real(self, plan, data, *others)
-        return replace(found, **change(found, data, plan))
+        result = real(self, plan, data, *others)
+        return replace(result, **change(result, data, plan))
 
     return instead(solver, "_run", run)
 

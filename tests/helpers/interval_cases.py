@@ -39,16 +39,16 @@ def coverage_faults(
 ) -> list[str]:
     """Return what is wrong with the intervals of all counts: empty if each side errs rarely."""
     allowed = 0.5 * (1.0 - confidence) + ROUNDING
-    found = []
+    result = []
     for rate in rates:
         law = law_at(rate)
         chances = [(table[counts], chance) for counts, chance in law.items() if counts in table]
         unseen = 1.0 - sum(chance for _, chance in chances)
         below, above = tails(chances, rate)
         if unseen > most_unseen:
-            found.append(f"counts of probability {unseen:.1e} have no interval")
+            result.append(f"counts of probability {unseen:.1e} have no interval")
         if below > allowed:
-            found.append(f"{rate:.3f} is below with probability {below:.4f}")
+            result.append(f"{rate:.3f} is below with probability {below:.4f}")
         if above > allowed:
-            found.append(f"{rate:.3f} is above with probability {above:.4f}")
-    return found
+            result.append(f"{rate:.3f} is above with probability {above:.4f}")
+    return result

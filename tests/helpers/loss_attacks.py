@@ -103,7 +103,7 @@ def records(
 class Attack:
     """Weights of norm at most `radius`, rows in the unit ball, a constant column of `intercept`.
 
-    ``interior`` fixes the norm of the weights to this share of the radius. Points of the search
+    ``interior`` fixes the norm of the weights to this fraction of the radius. Points of the search
     are free vectors, shortened to the balls; all functions take many at once.
     """
 
@@ -171,18 +171,18 @@ class Attack:
         for y, other_y in self.targets(name):
             scales = rng.choice([0.5, 3.0], size=(n_random, 1))
             starts = rng.normal(size=(n_random, self.size)) * scales
-            found = self.evaluate(name, starts, y, other_y)
+            actual = self.evaluate(name, starts, y, other_y)
 
             def climb(point: np.ndarray, ys: tuple[float, float] = (y, other_y)):
                 values = self.evaluate(name, np.vstack([point, point + step]), *ys)
                 above, below = np.split(values[1:], 2)
                 return -values[0], (below - above) / 2e-6
 
-            for index in np.argsort(found)[::-1][:n_starts]:
+            for index in np.argsort(actual)[::-1][:n_starts]:
                 result = minimize(
                     climb, starts[index], jac=True, method="L-BFGS-B", options={"maxiter": 100}
                 )
-                best = max(best, float(found[index]), -float(result.fun))
+                best = max(best, float(actual[index]), -float(result.fun))
         return best
 
 
@@ -190,10 +190,10 @@ def violated(
     attack: Attack, claims: dict[str, float], rng: np.random.Generator
 ) -> dict[str, float]:
     """Return the claims that the search exceeds, with what it found (``infimum`` undercut)."""
-    found = {}
+    actual = {}
     for name, claim in claims.items():
         largest = attack.largest(name, rng)
         bound = -claim if name == "infimum" else claim
         if largest > bound + ROUNDING * (1.0 + abs(bound)):
-            found[name] = -largest if name == "infimum" else largest
-    return found
+            actual[name] = -largest if name == "infimum" else largest
+    return actual

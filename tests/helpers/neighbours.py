@@ -100,8 +100,8 @@ def _public(problem: Problem, rng):
 
 def _hidden(problem: Problem, rng):
     n_groups, n_records = problem.n_groups, problem.n_records
-    shares = rng.dirichlet(np.full(n_groups, rng.choice([0.05, 1.0])))
-    codes = rng.choice(n_groups, p=shares, size=n_records)
+    fractions = rng.dirichlet(np.full(n_groups, rng.choice([0.05, 1.0])))
+    codes = rng.choice(n_groups, p=fractions, size=n_records)
     groups = rng.choice(n_groups, size=2)
     if rng.random() < 0.6:  # the two that noise is least for
         groups = np.argsort(problem.group_sizes, kind="stable")[[0, min(1, n_groups - 1)]]

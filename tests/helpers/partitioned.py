@@ -29,8 +29,8 @@ class Part:
 
     def read_labels(self) -> Table:
         self.n_label_reads += 1
-        found = self.change(self.table, self.n_reads + self.n_label_reads)
-        return replace(found, X=found.X[:0])
+        result = self.change(self.table, self.n_reads + self.n_label_reads)
+        return replace(result, X=result.X[:0])
 
 
 class Partitioned:

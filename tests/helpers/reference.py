@@ -18,7 +18,7 @@ def step_and_momentum(schedule, noise, *, longest=None):
         return schedule.step_size, 0.0
     longest = schedule.step_size if longest is None else longest
     planned = (
-        schedule.step_share * schedule.initial_distance / (noise * math.sqrt(schedule.n_steps))
+        schedule.step_fraction * schedule.initial_distance / (noise * math.sqrt(schedule.n_steps))
     )
     momentum = min(max(0.0, 1.0 - longest / planned), schedule.max_momentum)
     return min(planned * (1.0 - momentum), longest), momentum

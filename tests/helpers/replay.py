@@ -224,9 +224,9 @@ def tampered(noise: Any, name: str, change: Callable[..., Any]) -> Any:
         return add_noise
 
     def rows(shape, *, release):
-        found = noise.gaussian_rows(shape, release=release)
+        result = noise.gaussian_rows(shape, release=release)
         faulty = change if name == release.name else _unchanged
-        return Instead(found, add=lambda row, stated: faulty(found.add, row, stated))
+        return Instead(result, add=lambda row, stated: faulty(result.add, row, stated))
 
     return Instead(
         noise,

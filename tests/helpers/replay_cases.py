@@ -57,7 +57,7 @@ KINDS = {"log_loss": "two", "hinge": "two", "smoothed_hinge": "two", "multinomia
 VARIANTS: dict[str, Any] = {
     "ags paper": AGS(schedule="paper", n_steps=20),
     "gda paper": GDA(schedule="paper", n_steps=20),
-    "mgr 12 steps": MGR(n_steps=12, risk_share=0.2, step_size=0.5),
+    "mgr 12 steps": MGR(n_steps=12, risk_fraction=0.2, step_size=0.5),
     "mgr batches": MGR(n_steps=30, sampling_rate=0.3),
     "mgr centred": MGR(centring=True),
     "mgr not centred": MGR(centring=False),
@@ -194,15 +194,15 @@ def audit(**parameters: Any) -> Any:
     scores = 1.0 / (1.0 + np.exp(-6.0 * ROWS[:, 0]))
     known = {"epsilon": 2.0, "group_labels": LABELS, "random_state": 29}
     planned = GroupAudit(**known | parameters)
-    found = planned.run(TARGETS["two"], scores, GROUPS)
+    result = planned.run(TARGETS["two"], scores, GROUPS)
     # the result's own text carries a date
-    return SimpleNamespace(counts=found.counts, privacy_=found.privacy_, plan_=planned.plan())
+    return SimpleNamespace(counts=result.counts, privacy_=result.privacy_, plan_=planned.plan())
 
 
 def search(hides: bool = False) -> Any:
     model = make(MGR(n_steps=5), "log_loss", hides=hides, random_state=None)
-    found = DPSearchCV(model, {"radius": [1.0, 5.0]}, epsilon=4.0, n_iter=3, random_state=29)
-    return found.fit(ROWS, TARGETS["two"], groups=GROUPS)
+    result = DPSearchCV(model, {"radius": [1.0, 5.0]}, epsilon=4.0, n_iter=3, random_state=29)
+    return result.fit(ROWS, TARGETS["two"], groups=GROUPS)
 
 
 OTHERS: dict[str, Fit] = {

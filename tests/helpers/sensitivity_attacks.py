@@ -119,11 +119,11 @@ class Verdict:
 
 def attack(case: Case, rng: np.random.Generator) -> tuple[Verdict, Case]:
     """Return the verdict on the worst neighbour found, and that neighbour."""
-    found = case.solve()
-    neighbour = case.replaced(*worst_replacement(case, found, rng))
+    result = case.solve()
+    neighbour = case.replaced(*worst_replacement(case, result, rng))
     other = neighbour.solve()
-    slack = sum(float(np.sqrt(2.0 * s.gap / case.mu_weights)) for s in (found, other))
-    distance = float(np.linalg.norm(found.weights - other.weights))
+    slack = sum(float(np.sqrt(2.0 * s.gap / case.mu_weights)) for s in (result, other))
+    distance = float(np.linalg.norm(result.weights - other.weights))
     return Verdict(distance, slack, saddle_point_sensitivity(**case.facts)), neighbour
 
 
@@ -131,18 +131,18 @@ def attack(case: Case, rng: np.random.Generator) -> tuple[Verdict, Case]:
 
 
 def worst_replacement(
-    case: Case, found: SaddlePoint, rng: np.random.Generator
+    case: Case, result: SaddlePoint, rng: np.random.Generator
 ) -> tuple[int, np.ndarray, float]:
     """Return a record, and the row and target by which to replace it."""
     objective = RegularisedObjective(
         case.risks, case.radius, case.prior, case.mu_weights, case.mu_groups, case.center
     )
-    at = objective.evaluate(found.weights)
+    at = objective.evaluate(result.weights)
     inverse = _inverse_hessian(case, objective, at)
     advantage = at.group_gradients - at.group_weights @ at.group_gradients
-    values, gradients = _losses(case, found.weights, case.rows, case.targets)
-    new_rows, new_targets = _candidates(case, found.weights, inverse @ advantage.T, rng)
-    new_values, new_gradients = _losses(case, found.weights, new_rows, new_targets)
+    values, gradients = _losses(case, result.weights, case.rows, case.targets)
+    new_rows, new_targets = _candidates(case, result.weights, inverse @ advantage.T, rng)
+    new_values, new_gradients = _losses(case, result.weights, new_rows, new_targets)
     best, most = (0, new_rows[0], float(new_targets[0])), -1.0
     for i in range(len(case.sizes)):
         part = np.arange(case.starts[i], case.starts[i + 1])

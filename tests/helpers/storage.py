@@ -26,11 +26,11 @@ class RestlessEngine(LocalEngine):
     def reduce(self, handles, function):
         function = pickle.loads(pickle.dumps(function))
         function(handles[int(self.rng.integers(len(handles)))])
-        found = [function(handles[index]) for index in self.rng.permutation(len(handles))]
-        while len(found) > 1:  # a tree
-            one, other, *rest = found
-            found = [*rest, tuple(a + b for a, b in zip(one, other, strict=True))]
-        return tuple(_read_only(array) for array in found[0])
+        result = [function(handles[index]) for index in self.rng.permutation(len(handles))]
+        while len(result) > 1:  # a tree
+            one, other, *rest = result
+            result = [*rest, tuple(a + b for a, b in zip(one, other, strict=True))]
+        return tuple(_read_only(array) for array in result[0])
 
     def derive(self, handles, function, arguments=None):
         function = pickle.loads(pickle.dumps(function))

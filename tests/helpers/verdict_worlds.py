@@ -10,7 +10,7 @@ from sklearn_dpwg.inspection import GroupAudit
 
 @dataclass(frozen=True)
 class World:
-    """Sizes and rates of groups, and the least and the largest share of an answer."""
+    """Sizes and rates of groups, and the least and the largest fraction of an answer."""
 
     sizes: tuple[int, ...]
     rates: tuple[float, ...]
@@ -26,11 +26,11 @@ class World:
     reference: int | None = None
 
     def is_kept(self, counts):
-        """Return whether the share of the answer is as it should be, but for chance."""
+        """Return whether the fraction of the answer is as it should be, but for chance."""
         n_audits = sum(counts.values())
-        share = counts[self.answer] / n_audits
+        fraction = counts[self.answer] / n_audits
         slack = 3.0 * np.sqrt(max(self.most * (1.0 - self.most), 0.0) / n_audits)
-        return self.least <= share <= self.most + slack
+        return self.least <= fraction <= self.most + slack
 
 
 WORLDS = {
@@ -84,7 +84,7 @@ WORLDS = {
 
 def answers_in(world, n_audits, seed=0):
     """Return how often each answer is given."""
-    rng, found = np.random.default_rng(seed), Counter()
+    rng, actual = np.random.default_rng(seed), Counter()
     groups = np.repeat(np.arange(len(world.sizes)), world.sizes)
     # of everybody just so many are chosen
     evenly = np.concatenate([(np.arange(size) + 0.5) / size for size in world.sizes])
@@ -97,5 +97,5 @@ def answers_in(world, n_audits, seed=0):
         verdict = result.verdict(
             world.metric, within=world.within, of=world.of, reference=world.reference
         )
-        found[verdict.answer] += 1
-    return found
+        actual[verdict.answer] += 1
+    return actual

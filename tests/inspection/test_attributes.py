@@ -41,8 +41,8 @@ def test_counts_are_those_of_all_cells_with_their_noise():
     np.testing.assert_array_equal(sex.counts, counts.reshape(3, 2, *counts.shape[1:]).sum(axis=0))
     hits, misses = race.cells()[2][:, 1].sum(), race.cells()[2][:, 0].sum()
     n_noisy = 2 * counts.shape[2]
-    wanted = ratio_interval(int(hits), int(misses), noise=result.noise, n_cells=(n_noisy,) * 2)
-    assert race.rates("selection_rate")[2].high == wanted.high
+    expected = ratio_interval(int(hits), int(misses), noise=result.noise, n_cells=(n_noisy,) * 2)
+    assert race.rates("selection_rate")[2].high == expected.high
     assert race.privacy_ == result.privacy_
     assert AuditResult.from_json(race.to_json()) == race
     public = audit(sizes="public").run(Y, SCORES, GROUPS).by_attribute()["race"]
@@ -73,7 +73,7 @@ def test_intervals_of_sums_of_noisy_cells_cover(n_runs):
         chosen = rng.random(300) < groups["race"].map(rates)
         asked = audit(epsilon=0.5, group_labels=labels, random_state=seed)
         race = asked.run(None, chosen.to_numpy(), groups, kind="decisions").by_attribute()["race"]
-        found = race.rates("selection_rate")
-        missed += sum(not one.low <= rates[str(one.group)] <= one.high for one in found)
+        actual = race.rates("selection_rate")
+        missed += sum(not one.low <= rates[str(one.group)] <= one.high for one in actual)
     # with the noise of one cell 79 % would be covered
     assert missed <= 0.065 * 3 * n_runs

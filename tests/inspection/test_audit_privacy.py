@@ -15,8 +15,8 @@ LABELS = ["a", "b", "c", "nobody"]
 
 def random_table(rng: np.random.Generator, n: int) -> tuple:
     """Return records whose groups may be empty or hold one."""
-    shares = rng.dirichlet(np.full(3, 0.3))
-    groups = np.array(LABELS[:3], dtype=object)[rng.choice(3, n, p=shares)]
+    fractions = rng.dirichlet(np.full(3, 0.3))
+    groups = np.array(LABELS[:3], dtype=object)[rng.choice(3, n, p=fractions)]
     return rng.integers(0, 2, n), np.round(rng.random(n), 2), groups
 
 
@@ -114,7 +114,7 @@ def released(
     audit = GroupAudit(epsilon, group_labels=LABELS)
     facts, n = audit._facts("scores"), 150_000
     release = facts.release.scaled(factor)
-    found = []
+    actual = []
     for seed, table in enumerate(NEIGHBOURS):
         _, exact, _ = audit._count(facts, table[0] if outcomes else None, *table[1:])
         cells = np.tile([exact[0, -1, 1], exact[1, 0, 0]], (n, 1))
@@ -122,8 +122,8 @@ def released(
         size = float(exact[0].sum()) if exact_size else 0.0
         # of the second there are as many of "b" that are not selected
         most = 2 if outcomes else 3
-        found.append(np.minimum(noisy[:, 0], most - noisy[:, 1]) + 1e6 * size)
-    return found
+        actual.append(np.minimum(noisy[:, 0], most - noisy[:, 1]) + 1e6 * size)
+    return actual
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")

@@ -52,21 +52,21 @@ def result(counts=COUNTS, noise=NOISE, **changes) -> AuditResult:
     ],
 )
 def test_rates_are_intervals_of_the_counts(metric, counts, n_cells):
-    wanted = ratio_interval(*counts, noise=NOISE, n_cells=n_cells)
+    expected = ratio_interval(*counts, noise=NOISE, n_cells=n_cells)
     assert metric in AuditResult.METRICS
     assert len(AuditResult.METRICS) == 9
     rate = result().rates(metric)[0]
-    assert rate == GroupRate("a", metric, wanted.estimate, wanted.low, wanted.high)
-    assert rate.width == wanted.width
+    assert rate == GroupRate("a", metric, expected.estimate, expected.low, expected.high)
+    assert rate.width == expected.width
 
 
 def test_known_sizes_narrow_rates_of_all_records():
     known = result(sizes=(500, 600, 65))
-    wanted = rate_interval(210, 500, failures=290, noise=NOISE, n_cells=(2, 2))
-    assert known.rates("selection_rate")[0].width == wanted.width
-    assert wanted.width < rate_interval(210, 500, noise=NOISE, n_cells=2).width
+    expected = rate_interval(210, 500, failures=290, noise=NOISE, n_cells=(2, 2))
+    assert known.rates("selection_rate")[0].width == expected.width
+    assert expected.width < rate_interval(210, 500, noise=NOISE, n_cells=2).width
     hidden = result()
-    assert wanted.width < hidden.rates("selection_rate")[0].width
+    assert expected.width < hidden.rates("selection_rate")[0].width
     shown = known.rates("true_positive_rate")[0].width
     assert shown == hidden.rates("true_positive_rate")[0].width
     assert [size.width for size in known.group_sizes()] == [0.0] * 3
@@ -75,10 +75,10 @@ def test_known_sizes_narrow_rates_of_all_records():
 def test_bins_are_summed_with_their_noise():
     """Two bins above the threshold have the noise of two counts, and three below of three."""
     binned = (((200, 40, 20, 30, 10), (10, 10, 10, 70, 100)), *[((9, 9, 9, 9, 9),) * 2] * 2)
-    found = result(binned, score_edges=(0.1, 0.3, 0.5, 0.8))
-    wanted = ratio_interval(170, 30, noise=NOISE, n_cells=(2, 3))
-    rate = found.rates("true_positive_rate")[0]
-    assert (rate.low, rate.high) == (wanted.low, wanted.high)
+    actual = result(binned, score_edges=(0.1, 0.3, 0.5, 0.8))
+    expected = ratio_interval(170, 30, noise=NOISE, n_cells=(2, 3))
+    rate = actual.rates("true_positive_rate")[0]
+    assert (rate.low, rate.high) == (expected.low, expected.high)
     shared = result(n_cells=4).rates("true_positive_rate")[0]
     assert shared.width == ratio_interval(170, 30, noise=NOISE, n_cells=(4, 4)).width
 
@@ -88,39 +88,39 @@ def of_decisions(**changes) -> AuditResult:
 
 
 def test_decisions_alone_have_the_noise_of_half_as_many_counts():
-    found, whole = of_decisions(), result()
+    actual, whole = of_decisions(), result()
     known = ratio_interval(210, 290, noise=NOISE, n_cells=(1, 1))
-    rate = found.rates("selection_rate")[0]
+    rate = actual.rates("selection_rate")[0]
     assert (rate.estimate, rate.low, rate.high) == (known.estimate, known.low, known.high)
-    for one, n_noisy in ((found, 2), (whole, 4)):
+    for one, n_noisy in ((actual, 2), (whole, 4)):
         numbers, probabilities = NOISE.law(n_noisy)
         size = one.group_sizes()[0]
         inside = (numbers >= size.low - 500) & (numbers <= size.high - 500)
         assert size.estimate == 500
         assert 0.95 <= probabilities[inside].sum() < 0.97
-    for pair in zip(found.verdict().groups, whole.verdict().groups, strict=True):
+    for pair in zip(actual.verdict().groups, whole.verdict().groups, strict=True):
         one, two = (each.contrasts[0] for each in pair)
         assert one.width < two.width or one.estimate == two.estimate == 1.0
-    assert found.cells().tolist() == whole.cells().sum(axis=1, keepdims=True).tolist()
+    assert actual.cells().tolist() == whole.cells().sum(axis=1, keepdims=True).tolist()
 
 
 def test_decisions_alone_say_what_they_tell():
-    found = of_decisions()
-    assert found.METRICS == ("selection_rate",)
-    assert found.worst_groups().metric == "selection_rate"
-    assert found.table().index.unique("metric").tolist() == ["size", "selection_rate"]
-    for ask in (found.rates, found.worst_groups, found.verdict):
+    actual = of_decisions()
+    assert actual.METRICS == ("selection_rate",)
+    assert actual.worst_groups().metric == "selection_rate"
+    assert actual.table().index.unique("metric").tolist() == ["size", "selection_rate"]
+    for ask in (actual.rates, actual.worst_groups, actual.verdict):
         with pytest.raises(ValueError, match="metric must be selection_rate"):
             ask("error_rate")
-    assert AuditResult.from_json(found.to_json()) == found == pickle.loads(pickle.dumps(found))
+    assert AuditResult.from_json(actual.to_json()) == actual == pickle.loads(pickle.dumps(actual))
 
 
 def test_worst_groups():
-    found = result().worst_groups("error_rate")
+    actual = result().worst_groups("error_rate")
     rates = {rate.group: rate for rate in result().rates("error_rate")}
-    assert found.low <= rates["a"].estimate <= found.high
-    assert found.gap.low <= found.gap.high
-    assert "a" in found.groups
+    assert actual.low <= rates["a"].estimate <= actual.high
+    assert actual.gap.low <= actual.gap.high
+    assert "a" in actual.groups
     assert "b" in result().worst_groups("selection_rate").groups
     gap = Interval(0.1, 0.05, 0.2, confidence=0.95)
     worst = str(WorstGroups("error_rate", ("b", ("c", 1)), 0.25, 0.375, gap))
@@ -146,12 +146,12 @@ def test_json_round_trip(noise):
 
 @pytest.mark.parametrize("noise", [NOISE, None])
 def test_the_table_is_what_everything_else_says(noise):
-    found = result(noise=noise)
-    table = found.table()
+    actual = result(noise=noise)
+    table = actual.table()
     assert table.index.names == ["place", "metric"]
     assert len(table) == 3 * 10
     for metric in AuditResult.METRICS:
-        for rate in found.rates(metric):
+        for rate in actual.rates(metric):
             row = table.loc[(rate.group, metric)]
             shown = rate.estimate, rate.low, rate.high
             assert (row["estimate"], row["low"], row["high"]) == shown
@@ -190,12 +190,12 @@ def test_every_field_of_a_stated_guarantee_is_checked_as_it_is_read():
         for what, changed in mutations(json.loads(one.to_json()), rng):
             tried += 1
             try:
-                found = type(one).from_json(json.dumps(changed))
+                actual = type(one).from_json(json.dumps(changed))
             except (InputError, InputTypeError) as error:
                 sentences[what] = str(error)
             else:
                 accepted += 1
-                assert type(one).from_json(found.to_json()) == found, what
+                assert type(one).from_json(actual.to_json()) == actual, what
     assert tried >= 250
     assert accepted < 0.2 * tried
     assert [what for what, text in sentences.items() if not re.fullmatch(r"[^\n]+\.", text)] == []

@@ -34,7 +34,7 @@ REFEREES = {
     "false_positive_rate": fairness.false_positive_rate,
     "false_negative_rate": fairness.false_negative_rate,
     "true_negative_rate": fairness.true_negative_rate,
-    "base_rate": lambda y, said: np.mean(y),
+    "base_rate": lambda y, stated: np.mean(y),
     "accuracy": metrics.accuracy_score,
     "precision": metrics.precision_score,
 }
@@ -70,13 +70,15 @@ def test_calibration_is_that_of_scikit_learn():
     made = GroupAudit(np.inf, group_labels=LABELS, score_edges=edges).run(Y, SCORES, GROUPS)
     for group in LABELS:
         y, scores = Y[group == GROUPS], SCORES[group == GROUPS]
-        shares, _ = calibration_curve(y, scores, n_bins=10)
+        fractions, _ = calibration_curve(y, scores, n_bins=10)
         known = [one for one in made.calibration(group) if not np.isnan(one.estimate)]
-        assert [one.estimate for one in known] == pytest.approx(shares)
+        assert [one.estimate for one in known] == pytest.approx(fractions)
         middles = (np.array([0, *edges]) + np.array([*edges, 1])) / 2
         counts = np.bincount((scores * 10).astype(int), minlength=10)
-        distances = [abs(share - middle) for share, middle in zip(shares, middles, strict=False)]
-        expected = np.average(distances, weights=counts[: len(shares)])
+        distances = [
+            abs(fraction - middle) for fraction, middle in zip(fractions, middles, strict=False)
+        ]
+        expected = np.average(distances, weights=counts[: len(fractions)])
         assert made.table().loc[(group, "calibration_error"), "estimate"] == pytest.approx(expected)
     with pytest.raises(ValueError, match="group must be one of"):
         made.calibration("z")
@@ -123,10 +125,10 @@ def truths(scores, positive):
 @pytest.mark.parametrize("epsilon", [np.inf, 1.0, 0.3])
 @pytest.mark.parametrize("world", WORLDS)
 def test_intervals_of_what_bins_tell_cover(world, epsilon):
-    found, n_runs = released(*WORLDS[world], 300, epsilon), 300
+    result, n_runs = released(*WORLDS[world], 300, epsilon), 300
     for metric, truth in truths(*WORLDS[world]).items():
-        missed = [not rate.low <= truth <= rate.high for rate in found.rates(metric)]
-        # 5 % and three deviations of such a share
+        missed = [not rate.low <= truth <= rate.high for rate in result.rates(metric)]
+        # 5 % and three deviations of such a fraction
         assert np.mean(missed) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_runs), metric
 
 
@@ -137,8 +139,8 @@ def test_limits_of_losses_of_two_values_are_exact(value):
     counts[0, 0, [0, int(100 * value)]] = 60, 20
     edges = tuple(np.linspace(0.0, 1.0, 101).tolist())
     counted = Histogram(counts, 50, None, None, 1, edges)
-    found = counted.interval("squared_error", 0, 0.95)
-    assert found.low == pytest.approx((value + 0.005) ** 2 * rate_interval(20, 80).low, rel=1e-3)
+    result = counted.interval("squared_error", 0, 0.95)
+    assert result.low == pytest.approx((value + 0.005) ** 2 * rate_interval(20, 80).low, rel=1e-3)
 
 
 @pytest.mark.parametrize(

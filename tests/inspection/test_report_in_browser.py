@@ -52,11 +52,11 @@ def pages(tmp_path_factory, forty_groups) -> dict[str, Path]:
         "a model": AuditReport(one, notes="For the board.", verdict=one.verdict()),
         "40 groups": forty_groups,
     }
-    found = {}
+    result = {}
     for name, report in reports.items():
-        found[name] = folder / f"{name}.html"
-        report.write_html(found[name])
-    return found
+        result[name] = folder / f"{name}.html"
+        report.write_html(result[name])
+    return result
 
 
 @contextmanager
@@ -86,10 +86,10 @@ def serious(tab, part: Any = "body", rules: tuple[str, ...] | None = None) -> li
     if rules is not None:
         options["runOnly"] = list(rules)
         part = {"include": [[part]], "exclude": [["svg"]]}  # hundreds of texts in one colour
-    found = axe.Axe().run(tab, part, options).response["violations"]
+    result = axe.Axe().run(tab, part, options).response["violations"]
     return [
         f"{rule['id']}: {rule['nodes'][0]['html'][:200]}"
-        for rule in found
+        for rule in result
         if rule["impact"] in ("serious", "critical")
     ]
 

@@ -42,7 +42,7 @@ def table():
     rng = np.random.default_rng(0)
     n = 4000
     days = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 365, n), "D")
-    found = pd.DataFrame(
+    result = pd.DataFrame(
         {
             "age": np.where(rng.random(n) < 0.1, np.nan, rng.uniform(0, 100, n)),
             "day": days,
@@ -51,17 +51,17 @@ def table():
             "member": rng.random(n) < 0.5,
         }
     )
-    score = 0.1 * (30.0 - abs(found["age"].fillna(50.0) - 50.0)) + found["member"] - 0.5
-    return found, score.to_numpy(), rng.choice(["a", "b"], n)
+    score = 0.1 * (30.0 - abs(result["age"].fillna(50.0) - 50.0)) + result["member"] - 0.5
+    return result, score.to_numpy(), rng.choice(["a", "b"], n)
 
 
 @pytest.fixture(scope="module")
 def model(table):
     X, score, groups = table
     classifier = DPWorstGroupClassifier(4.0, data_norm=1.0, random_state=0)
-    found = make_pipeline(SCHEMA, classifier)
+    result = make_pipeline(SCHEMA, classifier)
     with pytest.warns(UserWarning, match="random_state"):
-        return found.fit(X, score > 0, dpworstgroupclassifier__groups=groups)
+        return result.fit(X, score > 0, dpworstgroupclassifier__groups=groups)
 
 
 def test_scores_change_by_the_effects(model, table):
@@ -81,11 +81,11 @@ def test_scores_change_by_the_effects(model, table):
 
 
 def test_effects_on_the_first_class_are_turned(model):
-    found, turned = shape_functions(model), shape_functions(model, of=False)
-    for one, other in zip(found, turned, strict=True):
+    result, turned = shape_functions(model), shape_functions(model, of=False)
+    for one, other in zip(result, turned, strict=True):
         assert one.name == other.name
         np.testing.assert_array_equal(one.effects, -other.effects)
-    assert shape_functions(model, of=True)[0].effects.tolist() == found[0].effects.tolist()
+    assert shape_functions(model, of=True)[0].effects.tolist() == result[0].effects.tolist()
 
 
 @pytest.mark.parametrize("n_columns", [1, 60])
@@ -114,10 +114,10 @@ def test_names_of_columns_that_mean_harm_are_text():
 
 
 def test_a_monotone_model_is_the_nearest_one(model):
-    found = monotone(model, {"age": 1, "grade": -1})
-    assert privacy_of(found, warn=False) == privacy_of(model, warn=False)
-    before, after = model[-1].coef_[0], found[-1].coef_[0]
-    changed = {one.name: one.effects for one in shape_functions(found)}
+    result = monotone(model, {"age": 1, "grade": -1})
+    assert privacy_of(result, warn=False) == privacy_of(model, warn=False)
+    before, after = model[-1].coef_[0], result[-1].coef_[0]
+    changed = {one.name: one.effects for one in shape_functions(result)}
     assert (np.diff(changed["age"][:-1]) > -1e-9).all()
     assert (np.diff(changed["grade"]) < 1e-9).all()
     seen = {one.name: one for one in SCHEMA._seen()}
@@ -134,5 +134,5 @@ def test_a_monotone_model_is_the_nearest_one(model):
     )
     assert after[age] == pytest.approx(direct.x, abs=1e-4)
     assert np.linalg.norm(after[age] - before[age]) <= np.linalg.norm(direct.x - before[age]) + 1e-9
-    again = monotone(found, {"age": 1, "grade": -1})
-    assert again[-1].coef_ == pytest.approx(found[-1].coef_, abs=1e-9)
+    again = monotone(result, {"age": 1, "grade": -1})
+    assert again[-1].coef_ == pytest.approx(result[-1].coef_, abs=1e-9)

@@ -22,55 +22,58 @@ def audit(sizes, rates, *, labels=None, epsilon=np.inf, **changes):
 
 
 def test_a_rare_group_that_is_selected_most_is_compared_with():
-    found = audit([3000, 3000, 60], [0.3, 0.3, 0.9])
-    assert found.verdict().answer == "fails"
-    assert "2 of 90.0 %" in found.verdict().sentence
-    for out, why in (({"min_share": 0.02}, "2 % of the people"), ({"leave_out": [2]}, "request")):
-        assert found.verdict(**out).answer == "passes"
-        assert f"{why}: 2." in found.verdict(**out).sentence
+    actual = audit([3000, 3000, 60], [0.3, 0.3, 0.9])
+    assert actual.verdict().answer == "fails"
+    assert "2 of 90.0 %" in actual.verdict().sentence
+    for out, why in (
+        ({"min_fraction": 0.02}, "2 % of the people"),
+        ({"leave_out": [2]}, "request"),
+    ):
+        assert actual.verdict(**out).answer == "passes"
+        assert f"{why}: 2." in actual.verdict(**out).sentence
 
 
 def test_of_a_harm_the_larger_rate_is_bad():
-    found = audit([3000, 3000], [0.02, 0.10])
+    actual = audit([3000, 3000], [0.02, 0.10])
     assert (
-        "of 10.0 %, 0 of 2.0 %: a ratio of 0.20 [" in found.verdict("false_positive_rate").sentence
+        "of 10.0 %, 0 of 2.0 %: a ratio of 0.20 [" in actual.verdict("false_positive_rate").sentence
     )
-    by_group = [one.answer for one in found.verdict("false_positive_rate").groups]
+    by_group = [one.answer for one in actual.verdict("false_positive_rate").groups]
     assert by_group == ["passes", "fails"]
-    assert [one.answer for one in found.verdict("selection_rate").groups] == ["fails", "passes"]
+    assert [one.answer for one in actual.verdict("selection_rate").groups] == ["fails", "passes"]
 
 
 def test_all_others_together_may_be_too_far_from_one():
-    found = audit([60] * 14 + [2000], [0.34] * 14 + [0.5], epsilon=np.inf)
-    assert found.verdict().answer == "fails"
-    assert "all others together have a selection rate of 33.3 %" in found.verdict().sentence
+    actual = audit([60] * 14 + [2000], [0.34] * 14 + [0.5], epsilon=np.inf)
+    assert actual.verdict().answer == "fails"
+    assert "all others together have a selection rate of 33.3 %" in actual.verdict().sentence
 
 
 def test_a_named_reference_is_what_all_are_compared_with():
-    found = audit([2000, 2000, 2000], [0.4, 0.4, 0.7])
-    assert found.verdict().answer == "fails"
-    assert found.verdict(reference=0).answer == "passes"
-    assert found.verdict(reference=0).groups[2].contrasts[0].estimate == pytest.approx(1.75)
-    assert found.verdict(reference=0).groups[0].answer == "reference"
+    actual = audit([2000, 2000, 2000], [0.4, 0.4, 0.7])
+    assert actual.verdict().answer == "fails"
+    assert actual.verdict(reference=0).answer == "passes"
+    assert actual.verdict(reference=0).groups[2].contrasts[0].estimate == pytest.approx(1.75)
+    assert actual.verdict(reference=0).groups[0].answer == "reference"
     with pytest.raises(ValueError, match="reference must be a group that is not left out"):
-        found.verdict(reference=0, leave_out=[0])
+        actual.verdict(reference=0, leave_out=[0])
     with pytest.raises(ValueError, match="leave_out must be of the groups"):
-        found.verdict(leave_out=["nobody"])
+        actual.verdict(leave_out=["nobody"])
 
 
-def test_all_who_are_compared_with_a_reference_share_the_error():
-    found = audit([900] * 4, [0.5, 0.42, 0.5, 0.5])
+def test_all_who_are_compared_with_a_reference_fraction_the_error():
+    actual = audit([900] * 4, [0.5, 0.42, 0.5, 0.5])
 
     def contrast(of, n_contrasts):
         level = 1.0 - 0.05 / n_contrasts
         own, other = (limits_of([rate_interval(n, 900, confidence=level)]) for n in (378, 450))
         return of(own, other)
 
-    ratio = found.verdict(reference=0).groups[1].contrasts[0]
+    ratio = actual.verdict(reference=0).groups[1].contrasts[0]
     assert ratio.high == contrast(ratio_of_rates, 3)[2]
     assert ratio.low == contrast(ratio_of_rates, 1)[1]
     # by a difference either may be the lower one, which is twice as many
-    gap = found.verdict(within=0.1, reference=0).groups[1].contrasts[0]
+    gap = actual.verdict(within=0.1, reference=0).groups[1].contrasts[0]
     assert gap.low == -contrast(difference_of_rates, 6)[2]
     assert gap.high == -contrast(difference_of_rates, 1)[1]
 
@@ -118,11 +121,11 @@ def errors_of(levels, low, high, sizes, margin):
 
     columns = rates[:, None], rates, variances[:, None], variances
     pairs = errors(levels.pair, *columns)
-    found = pairs.sum() - np.trace(pairs)
+    actual = pairs.sum() - np.trace(pairs)
     if levels.pooled:
-        found += errors(levels.pooled, rates, others, variances, noise).sum()
-        found += errors(levels.pooled, others, rates, noise, variances).sum()
-    return found
+        actual += errors(levels.pooled, rates, others, variances, noise).sum()
+        actual += errors(levels.pooled, others, rates, noise, variances).sum()
+    return actual
 
 
 @pytest.mark.parametrize(
@@ -154,21 +157,21 @@ def test_two_groups_may_both_be_at_the_border():
 
 
 def test_differences_are_judged_as_ratios_are():
-    found = audit([3000] * 3, [0.30, 0.40, 0.50])
-    failed, passed = found.verdict(within=0.05), found.verdict(within=0.3)
+    actual = audit([3000] * 3, [0.30, 0.40, 0.50])
+    failed, passed = actual.verdict(within=0.05), actual.verdict(within=0.3)
     assert [one.answer for one in failed.groups] == ["fails", "fails", "passes"]
     assert "2 of 50.0 %: a difference of 20.0 [" in failed.sentence
     assert failed.answer == "fails"
     assert passed.answer == "passes"
-    assert found.verdict(within=0.2).answer == "cannot tell"
-    harm = [one.answer for one in found.verdict("false_positive_rate", within=0.05).groups]
+    assert actual.verdict(within=0.2).answer == "cannot tell"
+    harm = [one.answer for one in actual.verdict("false_positive_rate", within=0.05).groups]
     assert harm == ["passes", "fails", "fails"]
     gaps = [one.contrasts[0] for one in failed.groups]
     assert [gap.estimate for gap in gaps] == pytest.approx([0.2, 0.1, 0.0])
     assert gaps[0].low > 0.05
     for wrong in ({"at_least": 0.8, "within": 0.1}, {"within": 0.0}):
         with pytest.raises(ValueError, match="within must be"):
-            found.verdict(**wrong)
+            actual.verdict(**wrong)
 
 
 def odds(true_positives, false_positives, n=1000):
@@ -181,11 +184,11 @@ def odds(true_positives, false_positives, n=1000):
 
 
 def test_equalized_odds_passes_with_both_rates_and_names_the_one_that_decides():
-    found = odds([0.7, 0.7], [0.2, 0.2]).verdict("equalized_odds", within=0.1)
-    assert found.answer == "passes"
-    found = odds([0.7, 0.7], [0.2, 0.4]).verdict("equalized_odds", within=0.1)
-    assert found.answer == "fails"
-    assert "false positive rate of 20.0 %, 1 of 40.0 %" in found.sentence
+    actual = odds([0.7, 0.7], [0.2, 0.2]).verdict("equalized_odds", within=0.1)
+    assert actual.answer == "passes"
+    actual = odds([0.7, 0.7], [0.2, 0.4]).verdict("equalized_odds", within=0.1)
+    assert actual.answer == "fails"
+    assert "false positive rate of 20.0 %, 1 of 40.0 %" in actual.sentence
     assert odds([0.7, 0.7], [0.2, 0.22]).verdict("equalized_odds").answer == "cannot tell"
     by_group = odds([0.7, 0.3], [0.2, 0.2]).verdict("equalized_odds", within=0.1).groups
     assert [one.answer for one in by_group] == ["fails", "fails"]  # neither is the better one
@@ -193,7 +196,7 @@ def test_equalized_odds_passes_with_both_rates_and_names_the_one_that_decides():
         odds([0.7], [0.2]).verdict([])
 
 
-def test_a_joint_fail_shares_the_error_and_a_joint_pass_does_not():
+def test_a_joint_fail_fractions_the_error_and_a_joint_pass_does_not():
     result = odds([0.7, 0.6], [0.2, 0.2])
     alone = result.verdict("true_positive_rate", within=0.05).groups[1].contrasts[0]
     joint = result.verdict("equalized_odds", within=0.05, reference=0).groups[1].contrasts[0]
@@ -205,13 +208,13 @@ def test_a_joint_fail_shares_the_error_and_a_joint_pass_does_not():
 @pytest.mark.parametrize("epsilon", [1.0, np.inf])
 def test_only_judged_groups_may_be_worst(epsilon):
     """A label that nobody has, and one that is left out, are none of which nobody can tell."""
-    found = audit([3000, 3000, 60], [0.3, 0.4, 0.9], labels=5, epsilon=epsilon)
-    assert 2 in found.worst_groups("error_rate").groups
-    assert not {3, 4} & set(found.worst_groups("selection_rate").groups)
-    for which in ({"leave_out": [2]}, {"min_share": 0.05}):
-        assert found.worst_groups("error_rate", **which).groups == (1,)
-        assert found.worst_groups("selection_rate", **which).groups == (0,)
-    narrow, wide = (found.worst_groups("error_rate", of=of) for of in ("records", "process"))
+    actual = audit([3000, 3000, 60], [0.3, 0.4, 0.9], labels=5, epsilon=epsilon)
+    assert 2 in actual.worst_groups("error_rate").groups
+    assert not {3, 4} & set(actual.worst_groups("selection_rate").groups)
+    for which in ({"leave_out": [2]}, {"min_fraction": 0.05}):
+        assert actual.worst_groups("error_rate", **which).groups == (1,)
+        assert actual.worst_groups("selection_rate", **which).groups == (0,)
+    narrow, wide = (actual.worst_groups("error_rate", of=of) for of in ("records", "process"))
     assert narrow.high - narrow.low < wide.high - wide.low
     nobody = audit([5, 5], [0.0, 1.0]).worst_groups("error_rate")
     assert (nobody.groups, nobody.low, nobody.high) == ((), 0.0, 1.0)
@@ -219,26 +222,26 @@ def test_only_judged_groups_may_be_worst(epsilon):
 
 
 def test_records_that_are_everybody_are_uncertain_by_noise_alone():
-    found = audit([1000, 1000], [0.40, 0.49], epsilon=1.0)
-    assert found.verdict(at_least=0.8).answer == "cannot tell"
-    verdict = found.verdict(at_least=0.77, of="records")
+    actual = audit([1000, 1000], [0.40, 0.49], epsilon=1.0)
+    assert actual.verdict(at_least=0.8).answer == "cannot tell"
+    verdict = actual.verdict(at_least=0.77, of="records")
     assert verdict.answer == "passes"
-    assert found.verdict(at_least=0.9, of="records").answer == "fails"
-    widths = [found.rates("selection_rate", of=of)[0].width for of in ("records", "process")]
+    assert actual.verdict(at_least=0.9, of="records").answer == "fails"
+    widths = [actual.rates("selection_rate", of=of)[0].width for of in ("records", "process")]
     assert widths[0] < 0.5 * widths[1]
     exact = audit([300, 300], [0.40, 0.49])
     assert exact.rates("selection_rate", of="records")[0].width == 0.0
     with pytest.raises(ValueError, match="of must be 'process' or 'records'"):
-        found.rates(of="sample")
+        actual.rates(of="sample")
 
 
 def test_of_records_of_whom_surely_nobody_is_selected_the_ratio_is_0():
     """Noise takes the count below what there may be, or there is none."""
     noisy = audit_result(("a", "b"), counts=(((200, 200),), ((400, -9),)))
-    for found in (noisy, audit([40, 40], [1.0, 0.0])):
-        assert found.rates("selection_rate", of="records")[1].high == 0.0
-        assert found.verdict(of="records").answer == "fails"
-        assert found.verdict(of="records").groups[1].contrasts[0].high == 0.0
+    for actual in (noisy, audit([40, 40], [1.0, 0.0])):
+        assert actual.rates("selection_rate", of="records")[1].high == 0.0
+        assert actual.verdict(of="records").answer == "fails"
+        assert actual.verdict(of="records").groups[1].contrasts[0].high == 0.0
 
 
 @pytest.mark.parametrize("name", ["rare and selected most", "equal, 20 empty"])

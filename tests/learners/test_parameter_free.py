@@ -56,7 +56,7 @@ def play(adversary, *, n_steps, strength, wealth, radius=RADIUS, seed=0, curved=
 def test_regret_is_within_its_bound_at_every_distance(
     adversary, strength, wealth, n_steps, radius, curved, seed
 ):
-    found = play(
+    result = play(
         adversary,
         n_steps=n_steps,
         strength=strength,
@@ -65,7 +65,7 @@ def test_regret_is_within_its_bound_at_every_distance(
         seed=seed,
         curved=curved,
     )
-    assert found <= 1.0 + 1e-9
+    assert result <= 1.0 + 1e-9
 
 
 def test_magnitude_is_krichevsky_trofimov():

@@ -45,11 +45,11 @@ class Quadratic:
             "fun": lambda w: radius**2 - w @ w,
             "jac": lambda w: -2.0 * w,
         }
-        found = minimize(
+        result = minimize(
             self, np.zeros_like(self.linear), jac=self.gradient, constraints=[ball],
             method="SLSQP", options={"ftol": 1e-14, "maxiter": 500},
         )  # fmt: skip
-        return found.x
+        return result.x
 
 
 # --- what is played ----------------------------------------------------------------------------

@@ -60,15 +60,15 @@ def test_the_attack_catches_constants_that_are_too_small(loss, radius):
 @given(
     loss=st.sampled_from(ALL),
     radius=st.floats(0.02, 60),
-    share=st.one_of(st.none(), st.floats(0, 1)),
+    fraction=st.one_of(st.none(), st.floats(0, 1)),
     n_features=st.integers(1, 6),
     intercept=st.sampled_from([0.0, 0.1, 1.0, 3.0]),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_random_records_stay_within(loss, radius, share, n_features, intercept, seed):
+def test_random_records_stay_within(loss, radius, fraction, n_features, intercept, seed):
     """Weights anywhere in the ball, rows along them, across them, anywhere; targets anywhere."""
     rng = np.random.default_rng(seed)
-    attack = Attack(loss, radius, n_features, intercept, interior=share)
+    attack = Attack(loss, radius, n_features, intercept, interior=fraction)
     claims = {"smoothness": math.inf} | claims_of(attack)
     slack = 1e-9
     weights = attack.weights(1e3 * rng.normal(size=(1, loss.n_outputs * attack.n_columns)))

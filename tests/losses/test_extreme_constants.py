@@ -89,7 +89,7 @@ def test_a_range_below_a_ceiling_is_never_rounded_down(loss_clip, r):
 # ---- gradient diameter
 
 
-def plane(loss, r, share, lengths=(1.0,)):
+def plane(loss, r, fraction, lengths=(1.0,)):
     """Gradients of all records of a plane that holds the weights, angles dense near right ones."""
     near = np.concatenate([10.0 ** np.linspace(-9, -0.7, 18), np.linspace(0.25, math.pi / 2, 15)])
     half = np.concatenate([-near[::-1], [0.0], near])
@@ -100,7 +100,7 @@ def plane(loss, r, share, lengths=(1.0,)):
         cells.ravel() for cells in np.meshgrid(angle, np.array(targets), np.array(lengths))
     )
     rows = length * np.array([np.sin(angle), np.cos(angle)])
-    return loss.value_and_derivative(share * r * rows[0], target)[1] * rows
+    return loss.value_and_derivative(fraction * r * rows[0], target)[1] * rows
 
 
 @parametrize_loss
@@ -108,8 +108,8 @@ def test_gradient_diameter_on_a_fine_grid(loss):
     for r in BOUNDS[::2]:
         stated = loss.constants(r)
         largest = 0.0
-        for share, lengths in ((1.0, (1.0,)), (0.6, (1.0, 0.5)), (1e-3, (1.0,)), (0.0, (1.0,))):
-            largest = max(largest, float(pdist(plane(loss, r, share, lengths).T).max()))
+        for fraction, lengths in ((1.0, (1.0,)), (0.6, (1.0, 0.5)), (1e-3, (1.0,)), (0.0, (1.0,))):
+            largest = max(largest, float(pdist(plane(loss, r, fraction, lengths).T).max()))
         assert largest <= stated.gradient_diameter * (1 + FEW)
         assert largest >= 0.96 * stated.gradient_diameter  # the grid is coarse next to kinks
         assert stated.gradient_diameter <= 2 * stated.lipschitz * (1 + FEW)
@@ -123,8 +123,8 @@ def scores_on_spheres(k, r, rng):
     """Score vectors of norm r: all over, and along the directions that the proofs name."""
     free = rng.normal(size=(4000, k))
     one, rest = np.eye(k)[1], (np.arange(k) > 1).astype(float)
-    share = np.concatenate([[0.0], 10.0 ** np.linspace(-4, 0, 300)])[:, None]
-    up = one + share * rest
+    fraction = np.concatenate([[0.0], 10.0 ** np.linspace(-4, 0, 300)])[:, None]
+    up = one + fraction * rest
     arc = up - up.sum(axis=1, keepdims=True) * np.eye(k)[0]
     scores = np.vstack([free, arc, -arc])
     return r * scores / np.linalg.norm(scores, axis=1, keepdims=True)

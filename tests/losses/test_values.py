@@ -70,14 +70,14 @@ def test_scores_far_on_the_wrong_side_raise_no_warning(loss):
 @given(
     loss=st.sampled_from(ALL),
     scale=st.floats(1e-3, 60),
-    share=st.floats(0, 1),
+    fraction=st.floats(0, 1),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_convex(loss, scale, share, seed):
+def test_convex(loss, scale, fraction, seed):
     first, targets = batch(loss, seed, n=20, scale=scale)
     second, _ = batch(loss, seed + 1, n=20, scale=scale)
-    mixed = loss.value(share * first + (1 - share) * second, targets)
-    ends = share * loss.value(first, targets) + (1 - share) * loss.value(second, targets)
+    mixed = loss.value(fraction * first + (1 - fraction) * second, targets)
+    ends = fraction * loss.value(first, targets) + (1 - fraction) * loss.value(second, targets)
     assert np.all(mixed <= ends + 1e-12 * (1 + np.abs(ends)))
     eigenvalues = np.linalg.eigvalsh(
         loss.curvature(first, targets).reshape(20, loss.n_outputs, loss.n_outputs)

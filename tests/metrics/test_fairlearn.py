@@ -36,5 +36,5 @@ def test_rates_and_scores_are_those_of_a_metric_frame(weights):
         words[y], words[predicted], groups=groups, metrics=list(functions),
         sample_weight=weights,
     )  # fmt: skip
-    found = table[list(functions)]
-    pd.testing.assert_frame_equal(found, frame, check_index_type=False, check_names=False)
+    result = table[list(functions)]
+    pd.testing.assert_frame_equal(result, frame, check_index_type=False, check_names=False)

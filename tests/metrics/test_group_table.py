@@ -42,10 +42,10 @@ def near(*values):
 
 
 def test_several_columns_become_levels_with_their_names():
-    found = group_table(Y, PREDICTED, groups=TABLE)
-    assert list(found.index.names) == ["letter", "even"]
-    assert found.xs(True, level="even")["size"].to_dict() == {"a": 1, "b": 2}
-    assert found.loc["b"].index.name == "even"
+    result = group_table(Y, PREDICTED, groups=TABLE)
+    assert list(result.index.names) == ["letter", "even"]
+    assert result.xs(True, level="even")["size"].to_dict() == {"a": 1, "b": 2}
+    assert result.loc["b"].index.name == "even"
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,10 @@ def test_several_columns_become_levels_with_their_names():
     ],
 )
 def test_one_column_keeps_its_name(groups, name):
-    found = group_table(Y, PREDICTED, groups=groups)
-    assert found.index.name == name
-    assert found["size"].to_dict() == {"a": 2, "b": 3, "c": 1}
-    assert found.equals(group_table(Y, PREDICTED, groups=GROUPS))
+    result = group_table(Y, PREDICTED, groups=groups)
+    assert result.index.name == name
+    assert result["size"].to_dict() == {"a": 2, "b": 3, "c": 1}
+    assert result.equals(group_table(Y, PREDICTED, groups=GROUPS))
 
 
 def test_labels_keep_the_order_of_their_categories():
@@ -86,9 +86,9 @@ def test_the_second_class_in_sorted_order_is_the_positive_one(name):
     expected = group_table(y, predicted, groups=groups, metrics=name)
     assert expected[name].nunique() == 2
     for classes in (WORDS, np.array(WORDS, dtype=object), np.array([1, 2]), np.array([-1, 1])):
-        found = group_table(classes[y], classes[predicted], groups=groups, metrics=name)
-        pd.testing.assert_frame_equal(found, expected, check_names=False)
-        assert found.columns.name == f"positive: {classes[1]}"
+        result = group_table(classes[y], classes[predicted], groups=groups, metrics=name)
+        pd.testing.assert_frame_equal(result, expected, check_names=False)
+        assert result.columns.name == f"positive: {classes[1]}"
     other = group_table(
         WORDS[1 - y], WORDS[1 - predicted], groups=groups, metrics=name, pos_label="approved"
     )
@@ -101,10 +101,10 @@ def test_scores_are_those_of_the_positive_class_or_of_each():
     ranked = group_table(Y, scores, groups=GROUPS, metrics=["roc_auc", "average_precision"])
     for y, pos_label in ((Y, None), (WORDS[Y], None), (WORDS[1 - Y], "approved")):
         given = {"groups": GROUPS, "pos_label": pos_label}
-        found = group_table(y, scores, metrics="brier_score_loss", **given)
-        assert found["brier_score_loss"].tolist() == near(*expected)
-        found = group_table(y, scores, metrics=["roc_auc", "average_precision"], **given)
-        assert found.equals(ranked)
+        result = group_table(y, scores, metrics="brier_score_loss", **given)
+        assert result["brier_score_loss"].tolist() == near(*expected)
+        result = group_table(y, scores, metrics=["roc_auc", "average_precision"], **given)
+        assert result.equals(ranked)
     both = np.column_stack([1 - scores, scores])
     names = [*LOSSES, "roc_auc", "average_precision", "d2_log_loss_score"]
     one = group_table(Y, y_score=scores, groups=GROUPS, metrics=names)
@@ -120,9 +120,9 @@ def test_what_a_group_without_a_class_leaves_undefined_is_not_a_number(classes, 
     y, groups = np.array([0, 0, 0, 1, 1, 0]), list("aaabbb")
     predicted = y if right else np.array([0, 1, 0, 1, 1, 1])
     given = {"y_score": predicted.astype(float), "groups": groups}
-    found = group_table(classes[y], classes[predicted], metrics=UNDEFINED, **given)
-    assert found.loc["a"].drop("size").isna().all()
-    assert found.loc["b"].notna().all()
+    result = group_table(classes[y], classes[predicted], metrics=UNDEFINED, **given)
+    assert result.loc["a"].drop("size").isna().all()
+    assert result.loc["b"].notna().all()
     defined = group_table(
         classes[y], classes[predicted], metrics=["accuracy", "true_negative_rate"], **given
     )
@@ -132,7 +132,7 @@ def test_what_a_group_without_a_class_leaves_undefined_is_not_a_number(classes, 
 
 
 def test_what_scikit_learn_calls_undefined_and_what_a_user_defines():
-    found = group_table(
+    result = group_table(
         Y, PREDICTED, groups=GROUPS,
         metrics={
             "precision": "precision", "r2": "r2", "own": lambda y, p: metrics.recall_score(y, p),
@@ -141,9 +141,9 @@ def test_what_scikit_learn_calls_undefined_and_what_a_user_defines():
             "weighted": partial(metrics.recall_score, average="weighted"),
         },
     )  # fmt: skip
-    assert found.loc["c"].isna().tolist() == [False, True, True, True, False, True, False]
-    assert found.loc["c", "said"] == 1.0
-    assert found.loc["c", "weighted"] == 0.0
+    assert result.loc["c"].isna().tolist() == [False, True, True, True, False, True, False]
+    assert result.loc["c", "said"] == 1.0
+    assert result.loc["c", "weighted"] == 0.0
     no_choice = group_table([1, 1, 1, 0], [0, 0, 1, 1], groups=list("aabb"), metrics="precision")
     assert no_choice["precision"].tolist() == near(math.nan, 0.5)
 
@@ -161,19 +161,19 @@ def test_log_loss_where_records_or_a_group_lack_a_class():
     y, groups = ["u", "v", "u"], ["a", "a", "b"]
     for classes in (["u", "v", "w"], ["w", "v", "u"]):
         stated = {"groups": groups, "classes": classes}
-        found = group_table(y, probabilities, metrics="log_loss", **stated)
-        assert found["log_loss"].tolist() == near(math.log(2), -math.log(0.8))
+        result = group_table(y, probabilities, metrics="log_loss", **stated)
+        assert result["log_loss"].tolist() == near(math.log(2), -math.log(0.8))
         worst = worst_group_score(y, probabilities, metric="log_loss", **stated)
         assert worst == pytest.approx(math.log(2))
     auc = partial(metrics.roc_auc_score, multi_class="ovr")
-    found = group_table([*"uvw", "u"], np.eye(3)[[0, 1, 2, 0]], groups=[*"aaab"], metrics=auc)
-    assert found["roc_auc_score"].tolist() == near(1.0, math.nan)
+    result = group_table([*"uvw", "u"], np.eye(3)[[0, 1, 2, 0]], groups=[*"aaab"], metrics=auc)
+    assert result["roc_auc_score"].tolist() == near(1.0, math.nan)
 
 
 # --- metrics by name, mapping or function -------------------------------------------------------
 
 
-def share_of_ones(y_true, y_pred):
+def fraction_of_ones(y_true, y_pred):
     return np.mean(y_pred)
 
 
@@ -184,27 +184,27 @@ def mean_score(y_true, y_score):
 def test_rates_and_losses_in_one_table_with_the_names_that_are_given():
     scores = np.linspace(0.0, 0.5, 6)
     chosen = {
-        "Right": "accuracy_score", "Loss": metrics.log_loss, "share": share_of_ones,
+        "Right": "accuracy_score", "Loss": metrics.log_loss, "fraction": fraction_of_ones,
         "risk": mean_score, "F": partial(metrics.f1_score, pos_label=0),
     }  # fmt: skip
-    found = group_table(Y, PREDICTED, y_score=scores, groups=GROUPS, metrics=chosen)
-    assert list(found) == ["size", *chosen]
-    assert found["Right"].tolist() == near(1.0, 1 / 3, 0.0)
+    result = group_table(Y, PREDICTED, y_score=scores, groups=GROUPS, metrics=chosen)
+    assert list(result) == ["size", *chosen]
+    assert result["Right"].tolist() == near(1.0, 1 / 3, 0.0)
     is_b = GROUPS == "b"
-    assert found.loc["b", "Loss"] == pytest.approx(metrics.log_loss(Y[is_b], scores[is_b]))
-    assert found["share"].tolist() == near(0.5, 2 / 3, 1.0)
-    assert found["risk"].tolist() == near(0.05, 0.3, 0.5)
-    assert found.columns.name == "positive: 0"
+    assert result.loc["b", "Loss"] == pytest.approx(metrics.log_loss(Y[is_b], scores[is_b]))
+    assert result["fraction"].tolist() == near(0.5, 2 / 3, 1.0)
+    assert result["risk"].tolist() == near(0.05, 0.3, 0.5)
+    assert result.columns.name == "positive: 0"
 
 
 def test_several_models():
     models = {"first": PREDICTED, "perfect": Y}
-    found = group_table(Y, models, groups=GROUPS, metrics=["accuracy", share_of_ones])
-    assert list(found)[1:3] == ["first accuracy", "first share_of_ones"]
+    result = group_table(Y, models, groups=GROUPS, metrics=["accuracy", fraction_of_ones])
+    assert list(result)[1:3] == ["first accuracy", "first fraction_of_ones"]
     for name, predicted in models.items():
-        one = group_table(Y, predicted, groups=GROUPS, metrics=["accuracy", share_of_ones])
+        one = group_table(Y, predicted, groups=GROUPS, metrics=["accuracy", fraction_of_ones])
         one = one.rename(columns=lambda column, name=name: f"{name} {column}")
-        pd.testing.assert_frame_equal(found[list(one)[1:]], one.iloc[:, 1:])
+        pd.testing.assert_frame_equal(result[list(one)[1:]], one.iloc[:, 1:])
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_several_models():
         (0.0, {}),
         (1.0, {"metric": "zero_one_loss"}),
         (1.0, {"greater_is_better": False}),
-        (0.5, {"metric": share_of_ones, "greater_is_better": True}),
+        (0.5, {"metric": fraction_of_ones, "greater_is_better": True}),
         (3.0, {"y_pred": [1, 0, 2, 3, 2, 1], "metric": "mean_squared_error"}),
         (0.8, {"groups": [0] * 6, "sample_weight": [6, 6, 1, 4, 1, 2]}),
     ],
@@ -238,31 +238,31 @@ def test_names_have_the_direction_in_which_they_are_better():
 
 
 def test_small_groups_keep_their_row_and_size_alone():
-    found = group_table(Y, PREDICTED, groups=GROUPS, min_count=2)
-    assert found["size"].tolist() == [2, 3, 1]
-    assert found["accuracy"].tolist() == near(1.0, 1 / 3, math.nan)
+    result = group_table(Y, PREDICTED, groups=GROUPS, min_count=2)
+    assert result["size"].tolist() == [2, 3, 1]
+    assert result["accuracy"].tolist() == near(1.0, 1 / 3, math.nan)
 
 
 def test_differences_and_ratios_have_a_sign():
     given = {"groups": GROUPS, "metrics": ["accuracy", "recall"]}
-    found = group_table(Y, PREDICTED, reference="b", **given)
-    assert list(found)[1:4] == ["accuracy", "accuracy_difference", "accuracy_ratio"]
-    assert found["accuracy_difference"].tolist() == near(2 / 3, 0.0, -1 / 3)
-    assert found["accuracy_ratio"].tolist() == near(3.0, 1.0, 0.0)
-    assert found["recall_ratio"].tolist() == near(2.0, 1.0, math.nan)
+    result = group_table(Y, PREDICTED, reference="b", **given)
+    assert list(result)[1:4] == ["accuracy", "accuracy_difference", "accuracy_ratio"]
+    assert result["accuracy_difference"].tolist() == near(2 / 3, 0.0, -1 / 3)
+    assert result["accuracy_ratio"].tolist() == near(3.0, 1.0, 0.0)
+    assert result["recall_ratio"].tolist() == near(2.0, 1.0, math.nan)
     cells = group_table(Y, PREDICTED, groups=TABLE, reference=("a", True))
     assert cells.loc[("a", True), "accuracy_ratio"] == 1.0
 
 
 def test_intervals_stand_beside_rates():
     names = ["accuracy", "recall", "f1", "false_positive_rate"]
-    found = group_table(Y, PREDICTED, groups=GROUPS, metrics=names, intervals=True, min_count=2)
-    assert "f1_low" not in found
+    result = group_table(Y, PREDICTED, groups=GROUPS, metrics=names, intervals=True, min_count=2)
+    assert "f1_low" not in result
     one = rate_interval(1, 3)
-    assert found.loc["b", ["accuracy_low", "accuracy_high"]].tolist() == [one.low, one.high]
+    assert result.loc["b", ["accuracy_low", "accuracy_high"]].tolist() == [one.low, one.high]
     half = rate_interval(1, 2)
-    assert found.loc["b", ["recall_low", "recall_high"]].tolist() == [half.low, half.high]
-    assert found.loc["c"].drop("size").isna().all()
+    assert result.loc["b", ["recall_low", "recall_high"]].tolist() == [half.low, half.high]
+    assert result.loc["c"].drop("size").isna().all()
 
 
 # --- what is refused ----------------------------------------------------------------------------

@@ -94,9 +94,9 @@ def test_the_worst_is_that_of_the_groups_that_have_a_score(scoring, classes):
     y = classes[ONE_CLASS]
     model = LogisticRegression().fit(X, y)
     with pytest.warns(GroupsWarning, match=r"undefined in the groups \['c'\]"):
-        found = worst_group_scorer(scoring)(model, X, y, groups=GROUPS)
+        result = worst_group_scorer(scoring)(model, X, y, groups=GROUPS)
     only = GROUPS == "c"
-    assert found == worst_group_scorer(scoring)(model, X[~only], y[~only], groups=GROUPS[~only])
+    assert result == worst_group_scorer(scoring)(model, X[~only], y[~only], groups=GROUPS[~only])
     with pytest.warns(GroupsWarning, match=r"undefined in the groups \['c'\]"):
         assert np.isnan(worst_group_scorer(scoring)(model, X[only], y[only], groups=GROUPS[only]))
 
@@ -136,7 +136,7 @@ def routing():
 
 @pytest.mark.usefixtures("routing")
 def test_routed_to_it():
-    found = cross_validate(
+    result = cross_validate(
         LogisticRegression(), X, Y, cv=KFold(3, shuffle=True, random_state=0),
         scoring=worst_group_scorer(), params={"groups": GROUPS}, error_score="raise",
     )  # fmt: skip
@@ -144,7 +144,7 @@ def test_routed_to_it():
         LogisticRegression(), {"C": [0.1, 1.0]},
         scoring=worst_group_scorer(), cv=KFold(3, shuffle=True, random_state=0),
     ).fit(X, Y, groups=GROUPS)  # fmt: skip
-    assert found["test_score"][0] == search.cv_results_["split0_test_score"][1]
+    assert result["test_score"][0] == search.cv_results_["split0_test_score"][1]
 
 
 @pytest.mark.usefixtures("routing")
@@ -152,12 +152,12 @@ def test_folds_by_person_and_scores_by_group():
     scorer = worst_group_scorer().set_score_request(groups="sex", sample_weight="trust")
     params = {"groups": np.arange(60) // 2, "sex": GROUPS, "trust": RNG.uniform(size=60)}
     given = {"cv": GroupKFold(3), "params": params, "error_score": "raise"}
-    found = cross_validate(
+    result = cross_validate(
         LogisticRegression(), X, Y, scoring={"worst": scorer, "all": "accuracy"},
         return_indices=True, return_estimator=True, **given,
     )  # fmt: skip
     for score, model, test in zip(
-        found["test_worst"], found["estimator"], found["indices"]["test"], strict=True
+        result["test_worst"], result["estimator"], result["indices"]["test"], strict=True
     ):
         by_hand = worst_group_scorer()(
             model, X[test], Y[test], groups=GROUPS[test], sample_weight=params["trust"][test]
@@ -172,8 +172,8 @@ def test_weights_count_and_none_are_no_error():
     )
     for scoring in ("accuracy", lambda m, X, y, **given: m.score(X, y, **given)):
         scorer = worst_group_scorer(scoring)
-        found = scorer(MODEL, X, Y, groups=GROUPS, sample_weight=weights)
-        assert found == pytest.approx(min(by_hand))
+        result = scorer(MODEL, X, Y, groups=GROUPS, sample_weight=weights)
+        assert result == pytest.approx(min(by_hand))
         plain = scorer(MODEL, X, Y, groups=GROUPS, sample_weight=None)
         assert plain == scorer(MODEL, X, Y, groups=GROUPS)
 
@@ -222,18 +222,18 @@ def test_models_whose_predictions_take_groups_get_them_by_their_name(model, scor
         getattr(model, f"set_{method}_request")(groups="sex")
     scorer = worst_group_scorer(scoring).set_score_request(groups="sex")
     params = {"groups": np.arange(60) // 2, "sex": GROUPS}
-    found = cross_validate(
+    result = cross_validate(
         wrap(model), X, Y, cv=GroupKFold(2), scoring=scorer, params=params, error_score="raise",
         return_estimator=True, return_indices=True,
     )  # fmt: skip
-    assert np.isfinite(found["test_score"]).all()
+    assert np.isfinite(result["test_score"]).all()
     if scoring == "accuracy":
-        test, fitted = found["indices"]["test"][0], found["estimator"][0]
+        test, fitted = result["indices"]["test"][0], result["estimator"][0]
         inner = getattr(fitted, "best_estimator_", fitted)
         name = "sex" if hasattr(inner, "steps") else "groups"
         hits = inner.predict(X[test], **{name: GROUPS[test]}) == Y[test]
         by_hand = [hits[GROUPS[test] == each].mean() for each in "abc"]
-        assert found["test_score"][0] == pytest.approx(min(by_hand))
+        assert result["test_score"][0] == pytest.approx(min(by_hand))
 
 
 # --- groups that the model finds ----------------------------------------------------------------
@@ -324,9 +324,9 @@ def test_other_groups_than_those_of_the_model_are_scored_with_a_warning():
     model = Labelled().fit(X, Y)
     other = np.where(SOUTH, "south", "north")
     with pytest.warns(GroupsWarning, match=r"^no record to score is .* such as 'a'"):
-        found = worst_group_scorer()(model, X, Y, groups=other)
+        result = worst_group_scorer()(model, X, Y, groups=other)
     stated = worst_group_scorer(group_labels=["north", "south"])(model, X, Y, groups=other)
-    assert found == stated
+    assert result == stated
     # passed groups may be others than those that the model finds
     with pytest.warns(GroupsWarning):
         worst_group_scorer()(Placed().fit(X, Y), X, Y, groups=GROUPS)

@@ -25,31 +25,31 @@ pytestmark = [
 
 
 def test_search():
-    found = search(random_state=0).fit(X, Y, GROUPS)
-    assert found.best_params_ in [{"radius": 0.5}, {"radius": 5.0}]
-    assert found.best_estimator_.radius == found.best_params_["radius"]
-    assert found.best_estimator_.epsilon == found.plan_.run_epsilon
-    assert found.privacy_.seeded
-    assert found.privacy_.epsilon == found.plan_.guarantee.epsilon <= 2.0
-    assert found.classes_.tolist() == ["no", "yes"]
-    assert found.n_features_in_ == 2
-    assert np.array_equal(found.predict(X), found.best_estimator_.predict(X))
-    assert found.predict_proba(X).shape == (600, 2)
-    assert found.decision_function(X).shape == (600,)
-    assert found.score(X, Y) == np.mean(found.predict(X) == Y)
+    result = search(random_state=0).fit(X, Y, GROUPS)
+    assert result.best_params_ in [{"radius": 0.5}, {"radius": 5.0}]
+    assert result.best_estimator_.radius == result.best_params_["radius"]
+    assert result.best_estimator_.epsilon == result.plan_.run_epsilon
+    assert result.privacy_.seeded
+    assert result.privacy_.epsilon == result.plan_.guarantee.epsilon <= 2.0
+    assert result.classes_.tolist() == ["no", "yes"]
+    assert result.n_features_in_ == 2
+    assert np.array_equal(result.predict(X), result.best_estimator_.predict(X))
+    assert result.predict_proba(X).shape == (600, 2)
+    assert result.decision_function(X).shape == (600,)
+    assert result.score(X, Y) == np.mean(result.predict(X) == Y)
     again = search(random_state=0).fit(X.tolist(), Y.tolist(), GROUPS.tolist())
-    assert again.best_score_ == found.best_score_
-    np.testing.assert_array_equal(again.best_estimator_.coef_, found.best_estimator_.coef_)
-    assert privacy_of(found) == privacy_of(found.best_estimator_) == found.privacy_
-    assert pickle.loads(pickle.dumps(found)).best_score_ == found.best_score_
+    assert again.best_score_ == result.best_score_
+    np.testing.assert_array_equal(again.best_estimator_.coef_, result.best_estimator_.coef_)
+    assert privacy_of(result) == privacy_of(result.best_estimator_) == result.privacy_
+    assert pickle.loads(pickle.dumps(result)).best_score_ == result.best_score_
 
 
 def test_regression_and_a_scoring_of_ones_own():
     y = X[:, 0]
     estimator = DPWorstGroupRegressor(solver=MGR(n_steps=2), data_norm=1.0, target_bounds=(-1, 1))
-    found = search(estimator, random_state=0).fit(X, y, GROUPS)
-    assert 0.5 < found.best_score_ < 1.5
-    assert not hasattr(found, "predict_proba")
+    result = search(estimator, random_state=0).fit(X, y, GROUPS)
+    assert 0.5 < result.best_score_ < 1.5
+    assert not hasattr(result, "predict_proba")
     mine = search(estimator, scoring=lambda m, X, y: np.full(len(y), 0.25), epsilon=50.0)
     assert mine.fit(X, y, GROUPS).best_score_ == pytest.approx(0.25, abs=0.2)
 
@@ -109,21 +109,21 @@ def test_what_a_step_of_a_candidate_fits_is_charged():
 
 
 def test_distributions():
-    found = search(grid=[{"radius": uniform(1.0, 2.0)}, {"data_norm": [0.5]}]).fit(X, Y, GROUPS)
-    assert set(found.best_params_) <= {"radius", "data_norm"}
+    result = search(grid=[{"radius": uniform(1.0, 2.0)}, {"data_norm": [0.5]}]).fit(X, Y, GROUPS)
+    assert set(result.best_params_) <= {"radius", "data_norm"}
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_classes_are_those_of_all_records_not_of_the_part_fitted_on(seed):
     rare = Y.astype(object)
     rare[0] = "rare"  # held out, or fitted on: a coin decides
-    found = search(random_state=seed, n_iter=1).fit(X, rare, GROUPS)
-    assert found.classes_.tolist() == ["no", "rare", "yes"]
+    result = search(random_state=seed, n_iter=1).fit(X, rare, GROUPS)
+    assert result.classes_.tolist() == ["no", "rare", "yes"]
     lonely = np.where(np.arange(600) == 5, "yes", "no")
     assert search(random_state=seed, n_iter=1).fit(X, lonely, GROUPS).classes_.size == 2
 
 
 def test_classes_that_are_days_are_kept():
     days = np.where(Y == "yes", np.datetime64(1, "ns"), np.datetime64(0, "ns"))
-    found = search().fit(X, days, GROUPS)
-    assert found.classes_.tolist() == np.unique(days).tolist()
+    result = search().fit(X, days, GROUPS)
+    assert result.classes_.tolist() == np.unique(days).tolist()

@@ -36,17 +36,17 @@ def model(**parameters):
 
 
 def test_a_search_keeps_its_budget_and_says_what_it_protects():
-    found = search(model(), random_state=0).fit(X, Y, GROUPS)
-    guarantee = found.privacy_
+    result = search(model(), random_state=0).fit(X, Y, GROUPS)
+    guarantee = result.privacy_
     assert guarantee.relation == "replace any record, its group included"
-    assert guarantee.epsilon == found.plan().guarantee.epsilon <= 2.0
+    assert guarantee.epsilon == result.plan().guarantee.epsilon <= 2.0
     assert guarantee.groupings == ()
     assert "which group each record is in" not in str(guarantee)
-    assert privacy_of(found) == privacy_of(found.best_estimator_) == guarantee
-    public = {name for name in vars(found) if name.endswith("_")}
+    assert privacy_of(result) == privacy_of(result.best_estimator_) == guarantee
+    public = {name for name in vars(result) if name.endswith("_")}
     assert public == {"best_score_", "best_params_", "best_estimator_", "plan_", "privacy_"}
-    assert "Counts of the groups are released once" in str(found.plan_)
-    assert search(model(), random_state=0).fit(X, Y, GROUPS).best_score_ == found.best_score_
+    assert "Counts of the groups are released once" in str(result.plan_)
+    assert search(model(), random_state=0).fit(X, Y, GROUPS).best_score_ == result.best_score_
 
 
 def test_one_group_has_all_records_and_no_count():
@@ -69,24 +69,24 @@ def test_every_draw_was_planned(monkeypatch):
 
         monkeypatch.setattr(NoiseSource, name, watched)
     monkeypatch.setattr(dp_search_cv, "count_runs", lambda *args: 3)
-    found = search(model(), random_state=1).fit(X, Y, GROUPS)
+    result = search(model(), random_state=1).fit(X, Y, GROUPS)
     counts, *others = draws
-    assert counts[2] == found.plan_.counts
+    assert counts[2] == result.plan_.counts
     assert counts[0].tolist() == [np.sum(label == GROUPS) for label in LABELS]
     assert counts[1] == math.sqrt(2.0)
     scores = [draw for draw in others if draw[2].name == "score"]
     assert len(scores) == 3
     assert len({draw[1] for draw in scores}) == 1  # one count for all candidates
-    assert all(draw[2].noise_multiplier == found.plan_.score_multiplier for draw in scores)
+    assert all(draw[2].noise_multiplier == result.plan_.score_multiplier for draw in scores)
     assert sum(draw[2].name == "group counts" for draw in others) == 3  # of the runs' own fits
 
 
 def test_labels_that_were_found_are_those_of_every_candidate():
     """Whichever records a run is fitted on, and the plan says that they are public."""
     groups = np.where(np.arange(600) == 3, "c", GROUPS)
-    found = search(model(group_labels=None), random_state=0).fit(X, Y, groups)
-    assert found.best_estimator_.group_labels_.tolist() == ["a", "b", "c"]
-    assert LABELS_THAT_OCCUR in found.plan().guarantee.public
+    result = search(model(group_labels=None), random_state=0).fit(X, Y, groups)
+    assert result.best_estimator_.group_labels_.tolist() == ["a", "b", "c"]
+    assert LABELS_THAT_OCCUR in result.plan().guarantee.public
     assert LABELS_THAT_OCCUR not in search(model()).plan().guarantee.public
 
 
@@ -95,13 +95,13 @@ def test_any_sizes_go_through(alike):
     """Empty groups, labels that are not stated and groups of one record are no errors."""
     groups = np.full(600, alike, dtype=object)
     groups[3], groups[5] = "b", None
-    found = search(model(), random_state=0).fit(X, Y, groups)
-    assert math.isfinite(found.best_score_)
+    result = search(model(), random_state=0).fit(X, Y, groups)
+    assert math.isfinite(result.best_score_)
 
 
 # --- neighbours that change their group ---------------------------------------------------------
 
-PLAN = plan_search(Budget(1.0, 1e-6), mean_runs=2, count_share=0.5)
+PLAN = plan_search(Budget(1.0, 1e-6), mean_runs=2, count_fraction=0.5)
 
 
 class Seen:

@@ -34,10 +34,10 @@ def test_folds_are_as_large_and_hold_every_group_or_are_refused(data):
     groups = np.array(data.draw(st.permutations(np.repeat(np.arange(len(sizes)), sizes).tolist())))
     seed = data.draw(st.none() | st.integers(0, 9))
     folds = PublicKFold(n_splits, shuffle=seed is not None, random_state=seed)
-    found = held_out_by(folds, groups)
-    assert np.ptp([len(test) for test in found]) <= 1
-    if all(set(groups[test]) == set(groups) for test in found):
-        assert held_out_by(folds, groups, groups=groups) == found
+    result = held_out_by(folds, groups)
+    assert np.ptp([len(test) for test in result]) <= 1
+    if all(set(groups[test]) == set(groups) for test in result):
+        assert held_out_by(folds, groups, groups=groups) == result
     else:
         with pytest.raises(ValueError, match="folds must each hold records of every group"):
             held_out_by(folds, groups, groups=groups)
@@ -59,8 +59,8 @@ def test_one_replaced_record_moves_nobody(key, shuffle, place, value):
 
 
 def fold_by_id(X):
-    found = PublicKFold(3, key="id").split(X)
-    return {one: fold for fold, (_, test) in enumerate(found) for one in X["id"].iloc[test]}
+    result = PublicKFold(3, key="id").split(X)
+    return {one: fold for fold, (_, test) in enumerate(result) for one in X["id"].iloc[test]}
 
 
 @settings(deadline=None)

@@ -20,18 +20,18 @@ pytestmark = [
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "mean", "share"),
+    ("epsilon", "mean", "fraction"),
     [(0.3, 2.0, None), (4.0, 20.0, None), (1.0, 1.0, None), (1.0, 4.0, 0.2), (1.0, 1.0, 0.03)],
 )
-def test_a_plan_that_anyone_can_compute_again(epsilon, mean, share):
+def test_a_plan_that_anyone_can_compute_again(epsilon, mean, fraction):
     budget = Budget(epsilon, 1e-6)
-    plan = plan_search(budget, mean_runs=mean, count_share=share)
+    plan = plan_search(budget, mean_runs=mean, count_fraction=fraction)
     before = []
-    assert (plan.counts is None) is (share is None)
-    if share is not None:
-        assert plan.count_std == pytest.approx(math.sqrt(2.0 / share) / budget.mu)
-        before = [dp_event.GaussianDpEvent(1.0 / (math.sqrt(share) * budget.mu))]
-    assert plan.hides_groups is (share is not None)
+    assert (plan.counts is None) is (fraction is None)
+    if fraction is not None:
+        assert plan.count_std == pytest.approx(math.sqrt(2.0 / fraction) / budget.mu)
+        before = [dp_event.GaussianDpEvent(1.0 / (math.sqrt(fraction) * budget.mu))]
+    assert plan.hides_groups is (fraction is not None)
     mu = Budget(plan.run_epsilon, plan.run_delta).mu
     runs = [dp_event.GaussianDpEvent(1 / mu), dp_event.LaplaceDpEvent(plan.score_multiplier)]
     at_large_delta = []
@@ -48,18 +48,18 @@ def test_a_plan_that_anyone_can_compute_again(epsilon, mean, share):
     assert plan.run_epsilon < epsilon
 
 
-@pytest.mark.parametrize(("k", "share"), [(3, None), (2, 0.2)])
-def test_every_division_of_a_persons_rows_keeps_the_budget(k, share):
+@pytest.mark.parametrize(("k", "fraction"), [(3, None), (2, 0.2)])
+def test_every_division_of_a_persons_rows_keeps_the_budget(k, fraction):
     """Of k rows a are fitted on, each at a k-th of μ, and k − a move a score."""
     budget = Budget(1.0, 1e-6)
-    known = {"mean_runs": 4.0, "count_share": share}
+    known = {"mean_runs": 4.0, "count_fraction": fraction}
     plan = plan_search(budget, rows_per_person=k, **known)
     mu, costs = Budget(plan.run_epsilon, plan.run_delta).mu, []
     for a in range(k + 1):
         run = [dp_event.GaussianDpEvent(k / (a * mu))] if a else []
         run += [dp_event.LaplaceDpEvent(plan.score_multiplier / (k - a))] if a < k else []
         accountant = RdpAccountant(neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
-        if share is not None:  # all k rows are counted, wherever they go
+        if fraction is not None:  # all k rows are counted, wherever they go
             accountant.compose(dp_event.GaussianDpEvent(plan.counts.noise_multiplier / k))
         best = dp_event.RepeatAndSelectDpEvent(dp_event.ComposedDpEvent(run), 4.0, 1.0)
         costs.append(accountant.compose(best).get_epsilon(1e-6))
@@ -70,7 +70,7 @@ def test_every_division_of_a_persons_rows_keeps_the_budget(k, share):
     # divided rows cost no more than those that are all fitted on, or all held out
     assert plan.score_multiplier == pytest.approx(k * of_row.score_multiplier, rel=1e-3)
     assert plan.run_epsilon == pytest.approx(of_row.run_epsilon, rel=1e-3)
-    if share is not None:
+    if fraction is not None:
         assert plan.count_std == pytest.approx(k * of_row.count_std, rel=1e-9)
 
 

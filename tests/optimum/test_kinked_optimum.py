@@ -31,24 +31,24 @@ def make(loss, sizes, n_features=2, **settings):
     return make_risks(like, sizes, n_features, **settings).with_loss(loss)
 
 
-def least_of_mixture(risks, found, radius):
+def least_of_mixture(risks, result, radius):
     facts = {"radius": radius, "mu_weights": 0.0, "center": np.zeros(risks.n_weights)}
-    return mixture(risks, found.group_weights, **facts).value
+    return mixture(risks, result.group_weights, **facts).value
 
 
 def assert_optimal(risks, radius, active, *, gap, conic_error):
-    found = worst_group_optimum(risks, radius=radius)
-    assert found.gap <= gap
-    norm, reached = np.linalg.norm(found.weights), risks.risks(found.weights).max()
+    result = worst_group_optimum(risks, radius=radius)
+    assert result.gap <= gap
+    norm, reached = np.linalg.norm(result.weights), risks.risks(result.weights).max()
     assert norm <= radius * (1 + 1e-12)
     if active or reached > 1e-6:  # where nothing is lost, any length may do
         assert (norm > 0.999 * radius) == active
     assert reached == pytest.approx(worst_group(risks, radius=radius).value, abs=conic_error)
-    assert found.group_weights.min() >= 0
-    assert found.group_weights.sum() == pytest.approx(1.0)
+    assert result.group_weights.min() >= 0
+    assert result.group_weights.sum() == pytest.approx(1.0)
     # the mixture is part of the certificate
-    least = least_of_mixture(risks, found, radius)
-    assert reached - least <= found.gap + conic_error
+    least = least_of_mixture(risks, result, radius)
+    assert reached - least <= result.gap + conic_error
 
 
 @pytest.mark.parametrize("loss", [*KINKED, *SMOOTH], ids=repr)
@@ -73,14 +73,14 @@ def test_gap_on_any_data(loss, sizes, log_radius, kind, seed):
     rows = hard_rows(kind, rng, sum(sizes))
     risks = make(loss, sizes, 3, seed=seed, rows=rows)
     radius = 10**log_radius
-    found = worst_group_optimum(risks, radius=radius)
-    assert found.gap <= 1e-6
-    assert np.linalg.norm(found.weights) <= radius * (1 + 1e-12)
-    reached = risks.risks(found.weights).max()
-    nearby = found.weights + 0.01 * radius * rng.normal(size=(20, risks.n_weights))
+    result = worst_group_optimum(risks, radius=radius)
+    assert result.gap <= 1e-6
+    assert np.linalg.norm(result.weights) <= radius * (1 + 1e-12)
+    reached = risks.risks(result.weights).max()
+    nearby = result.weights + 0.01 * radius * rng.normal(size=(20, risks.n_weights))
     nearby *= np.minimum(1.0, radius / np.linalg.norm(nearby, axis=1, keepdims=True))
     for other in nearby:
-        assert risks.risks(other).max() >= reached - found.gap - 1e-12
+        assert risks.risks(other).max() >= reached - result.gap - 1e-12
 
 
 @pytest.mark.parametrize("loss", KINKED, ids=repr)

@@ -156,14 +156,14 @@ def test_agrees_with_a_conic_solver(loss, radius, mu_weights, mu_groups, length)
         "radius": radius, "prior": np.array([0.7, 0.1, 0.15, 0.05]), "mu_weights": mu_weights,
         "mu_groups": mu_groups, "center": center * length / np.linalg.norm(center),
     }  # fmt: skip
-    found = solve_saddle_point(risks, **facts)
+    result = solve_saddle_point(risks, **facts)
     expected = regularised(risks, **facts)
-    assert found.gap <= 1e-12
-    assert np.linalg.norm(found.weights) <= radius * (1 + 1e-12)
-    ours = primal(risks, found.weights, **facts)
+    assert result.gap <= 1e-12
+    assert np.linalg.norm(result.weights) <= radius * (1 + 1e-12)
+    ours = primal(risks, result.weights, **facts)
     assert ours == pytest.approx(expected.value, abs=CONIC)
-    np.testing.assert_allclose(found.weights, expected.weights, atol=3e-3)
-    assert found.group_weights.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(result.weights, expected.weights, atol=3e-3)
+    assert result.group_weights.sum() == pytest.approx(1.0)
 
 
 # ---- hard data
@@ -194,12 +194,12 @@ def test_reaches_the_attainable_gap_on_hard_data(loss, kind, mu_groups):
     problem = Problem(loss, (12, 6, 1, 5), 3, 6.0, (0.25,) * 4, 1.0)
     for mu_weights in (1e-4, 1e-1, 1e2):
         tolerance = attainable_gap(6.0, problem.lipschitz, mu_weights, mu_groups=mu_groups)
-        found = solve_saddle_point(
+        result = solve_saddle_point(
             risks, radius=6.0, prior=uniform(4), mu_weights=mu_weights, mu_groups=mu_groups,
             tolerance=tolerance,
         )  # fmt: skip
-        assert found.gap <= tolerance
-        assert np.linalg.norm(found.weights) <= 6.0 * (1 + 1e-12)
+        assert result.gap <= tolerance
+        assert np.linalg.norm(result.weights) <= 6.0 * (1 + 1e-12)
 
 
 # ---- the quadratic on the ball
@@ -220,8 +220,8 @@ def test_quadratic_on_the_ball(n, low, high, size, log_radius, seed):
     vector = 10**size * rng.normal(size=n)
     matrix = (basis * eigenvalues) @ basis.T
     radius = 10**log_radius
-    found = minimise_quadratic_on_ball(matrix, vector, radius, eigenvalues.min())
-    assert np.linalg.norm(found) <= radius * (1 + 1e-12)
+    result = minimise_quadratic_on_ball(matrix, vector, radius, eigenvalues.min())
+    assert np.linalg.norm(result) <= radius * (1 + 1e-12)
 
     def value(v):
         return 0.5 * v @ matrix @ v - vector @ v
@@ -229,8 +229,8 @@ def test_quadratic_on_the_ball(n, low, high, size, log_radius, seed):
     others = rng.normal(size=(50, n))
     others *= radius * rng.uniform(size=(50, 1)) / np.linalg.norm(others, axis=1, keepdims=True)
     nearby = [
-        project_to_ball(found + 1e-4 * radius * step, radius) for step in rng.normal(size=(20, n))
+        project_to_ball(result + 1e-4 * radius * step, radius) for step in rng.normal(size=(20, n))
     ]
     scale = np.linalg.norm(matrix, 2) * radius**2 + np.linalg.norm(vector) * radius
     for other in [*others, *nearby, np.zeros(n)]:
-        assert value(found) <= value(other) + 1e-12 * scale
+        assert value(result) <= value(other) + 1e-12 * scale

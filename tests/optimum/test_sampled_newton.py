@@ -36,12 +36,12 @@ def test_agrees_with_what_no_sample_began_in_few_passes(case):
     loss, sizes, radius, settings = CASES[case]
     risks = make_risks(loss, sizes, **settings)
     assert len(nested_samples(risks)) >= 1
-    found = solve(risks, radius)
+    result = solve(risks, radius)
     n_passes = risks.n_passes
-    assert found.gap <= 1e-8
+    assert result.gap <= 1e-8
     assert n_passes <= 20
     plain = smooth_optimum(risks, radius=radius)
-    reached, expected = (risks.risks(pair.weights).max() for pair in (found, plain))
+    reached, expected = (risks.risks(pair.weights).max() for pair in (result, plain))
     # each is within its gap of the same optimum
     assert reached == pytest.approx(expected, abs=1e-8 + plain.gap)
 
@@ -66,6 +66,6 @@ def test_samples_that_mislead_cost_time_only(kind, monkeypatch):
 
     honest = GroupRisks.part
     monkeypatch.setattr(GroupRisks, "part", misleading)
-    found = solve(risks)
-    assert found.gap <= 1e-8
-    assert risks.risks(found.weights).max() == pytest.approx(expected, abs=2e-8)
+    result = solve(risks)
+    assert result.gap <= 1e-8
+    assert risks.risks(result.weights).max() == pytest.approx(expected, abs=2e-8)

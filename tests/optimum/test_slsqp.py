@@ -48,24 +48,24 @@ def slsqp(value_and_gradients, n_weights, radius):
 
 
 def assert_as_low_as_slsqp(risks, radius, *, theirs_above=np.inf):
-    found = worst_group_optimum(risks, radius=radius)
-    ours = risks.risks(found.weights).max()
+    actual = worst_group_optimum(risks, radius=radius)
+    ours = risks.risks(actual.weights).max()
     weights = slsqp(risks.risks_and_gradients, risks.n_weights, radius)
     theirs = risks.risks(weights).max()
-    assert np.linalg.norm(found.weights) <= radius * (1 + 1e-12)
+    assert np.linalg.norm(actual.weights) <= radius * (1 + 1e-12)
     assert ours <= theirs + 1e-8
     assert theirs - ours <= theirs_above
     # no weights of the ball are better by more than the gap: those of SLSQP, nor those that are
     # best for the mixture of groups that the certificate stands on
-    assert found.gap <= 1e-8
-    assert theirs >= ours - found.gap - 1e-13
+    assert actual.gap <= 1e-8
+    assert theirs >= ours - actual.gap - 1e-13
 
     def of_mixture(weights):
         values, gradients = risks.risks_and_gradients(weights)
-        return found.group_weights @ values[:, None], (found.group_weights @ gradients)[None]
+        return actual.group_weights @ values[:, None], (actual.group_weights @ gradients)[None]
 
     response = slsqp(of_mixture, risks.n_weights, radius)
-    assert found.group_weights @ risks.risks(response) >= ours - found.gap - 1e-13
+    assert actual.group_weights @ risks.risks(response) >= ours - actual.gap - 1e-13
 
 
 LOSSES = (

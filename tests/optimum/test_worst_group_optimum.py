@@ -16,10 +16,10 @@ LOSSES = (BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3))
 SIZES = {1: (25,), 2: (18, 7), 7: (20, 14, 24, 12, 16, 13, 18)}
 
 
-def lower_bound(found, radius, values, gradients):
+def lower_bound(result, radius, values, gradients):
     """What the mixture of groups proves about every vector of weights in the ball."""
-    slope = found.group_weights @ gradients
-    return found.group_weights @ values - slope @ found.weights - radius * np.linalg.norm(slope)
+    slope = result.group_weights @ gradients
+    return result.group_weights @ values - slope @ result.weights - radius * np.linalg.norm(slope)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -29,19 +29,19 @@ def lower_bound(found, radius, values, gradients):
 )
 def test_agrees_with_the_epigraph_form(loss, n_groups, radius, active):
     risks = make_risks(loss, SIZES[n_groups], 2, seed=2, label_noise=2.0, apart=0.1)
-    found = worst_group_optimum(risks, radius=radius)
+    result = worst_group_optimum(risks, radius=radius)
     expected = worst_group(risks, radius=radius)
-    values, gradients, _ = naive(risks, found.weights)
+    values, gradients, _ = naive(risks, result.weights)
     reached = values.max()
     assert reached == pytest.approx(expected.value, abs=1e-6)
     if active is not None:
-        assert (np.linalg.norm(found.weights) > 0.999 * radius) == active
-    assert np.linalg.norm(found.weights) <= radius * (1 + 1e-12)
-    assert found.gap <= 1e-7
+        assert (np.linalg.norm(result.weights) > 0.999 * radius) == active
+    assert np.linalg.norm(result.weights) <= radius * (1 + 1e-12)
+    assert result.gap <= 1e-7
     assert risks.n_passes <= 26
-    assert reached - found.gap <= lower_bound(found, radius, values, gradients) + 1e-12
-    assert found.group_weights.min() >= 0
-    assert found.group_weights.sum() == pytest.approx(1.0)
+    assert reached - result.gap <= lower_bound(result, radius, values, gradients) + 1e-12
+    assert result.group_weights.min() >= 0
+    assert result.group_weights.sum() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -49,15 +49,15 @@ def test_agrees_with_the_epigraph_form(loss, n_groups, radius, active):
 def test_gap_is_sound_however_early_it_stops(loss, max_newton_steps):
     risks = make_risks(loss, (18, 7, 4), 2, seed=4)
     optimum = worst_group(risks, radius=3.0).value
-    found = worst_group_optimum(risks, radius=3.0, max_newton_steps=max_newton_steps)
-    assert found.n_newton_steps <= max_newton_steps
-    excess = risks.risks(found.weights).max() - optimum
-    assert -1e-7 <= excess <= found.gap + 1e-7
+    result = worst_group_optimum(risks, radius=3.0, max_newton_steps=max_newton_steps)
+    assert result.n_newton_steps <= max_newton_steps
+    excess = risks.risks(result.weights).max() - optimum
+    assert -1e-7 <= excess <= result.gap + 1e-7
     # the gap is that of the pair: against the best response to the returned mixture as well
     response = mixture(
-        risks, found.group_weights, radius=3.0, mu_weights=0.0, center=np.zeros(risks.n_weights)
+        risks, result.group_weights, radius=3.0, mu_weights=0.0, center=np.zeros(risks.n_weights)
     )
-    assert risks.risks(found.weights).max() - response.value <= found.gap + 1e-7
+    assert risks.risks(result.weights).max() - response.value <= result.gap + 1e-7
 
 
 @given(
@@ -75,21 +75,21 @@ def test_gap_on_any_data(loss, sizes, log_radius, noise, kind, seed):
     rows = hard_rows(kind, rng, sum(sizes))
     risks = make_risks(loss, sizes, seed=seed, label_noise=noise, rows=rows)
     radius = 10**log_radius
-    found = worst_group_optimum(risks, radius=radius)
+    result = worst_group_optimum(risks, radius=radius)
     # the rounding of risks over a vanishing μ_λ keeps a few of them above the 1e-8 asked for
-    assert found.gap <= 1e-8 + 2e-8 * radius
-    assert np.linalg.norm(found.weights) <= radius * (1 + 1e-12)
-    values, gradients, _ = naive(risks, found.weights)
+    assert result.gap <= 1e-8 + 2e-8 * radius
+    assert np.linalg.norm(result.weights) <= radius * (1 + 1e-12)
+    values, gradients, _ = naive(risks, result.weights)
     reached = values.max()
-    least = lower_bound(found, radius, values, gradients)
-    assert reached - found.gap <= least + 1e-11 * (1 + reached)
+    least = lower_bound(result, radius, values, gradients)
+    assert reached - result.gap <= least + 1e-11 * (1 + reached)
     # nothing random does better
     others = rng.normal(size=(20, risks.n_weights))
     others *= radius * rng.uniform(size=(20, 1)) / np.linalg.norm(others, axis=1, keepdims=True)
-    nearby = found.weights + 0.01 * radius * rng.normal(size=(20, risks.n_weights))
+    nearby = result.weights + 0.01 * radius * rng.normal(size=(20, risks.n_weights))
     nearby *= np.minimum(1.0, radius / np.linalg.norm(nearby, axis=1, keepdims=True))
     for other in np.vstack([others, nearby]):
-        assert risks.risks(other).max() >= reached - found.gap - 1e-12
+        assert risks.risks(other).max() >= reached - result.gap - 1e-12
 
 
 class PopulationRisks:
@@ -120,9 +120,9 @@ def test_finds_the_known_optimum_of_a_population(boundary, n_easy, seed):
     made = make_worst_group_classification(
         n_groups=5, n_easy=n_easy, boundary=boundary, random_state=seed
     )
-    found = smooth_optimum(PopulationRisks(made.population), radius=made.radius)
-    assert found.gap <= 1e-7
-    reached = made.population.group_risks(found.weights).max()
-    assert made.optimum - 1e-12 <= reached <= made.optimum + found.gap
-    np.testing.assert_allclose(found.weights, made.coef, atol=2e-3)
-    np.testing.assert_allclose(found.group_weights, made.group_weights, atol=1e-2)
+    result = smooth_optimum(PopulationRisks(made.population), radius=made.radius)
+    assert result.gap <= 1e-7
+    reached = made.population.group_risks(result.weights).max()
+    assert made.optimum - 1e-12 <= reached <= made.optimum + result.gap
+    np.testing.assert_allclose(result.weights, made.coef, atol=2e-3)
+    np.testing.assert_allclose(result.group_weights, made.group_weights, atol=1e-2)

@@ -71,11 +71,11 @@ def test_the_order_is_of_positions_and_coins_alone(make):
         at, pages = rng.integers(900), rng.multinomial(300 - 9, np.full(9, 1 / 9)) + 1
         other = X.copy()
         other[at] = rng.choice([-1e3, 0.0, 1e3])
-        oracle, found = make(other, y, groups), []
+        oracle, result = make(other, y, groups), []
         for page in pages:
-            found += oracle.draw(1, int(page))[1].tolist()
+            result += oracle.draw(1, int(page))[1].tolist()
             oracle.draw(2 * (trial % 2), 3)
-        assert found == places
+        assert result == places
 
 
 @pytest.mark.parametrize("size", [0, -1])
@@ -103,16 +103,16 @@ def test_drawn_records_are_those_of_the_encoder():
     oracle = GroupRisks(records, BinaryLogLoss()).as_oracle(np.random.default_rng(1))
     assert isinstance(oracle, RecordOracle)
     for group in range(2):
-        size, found = records.group_sizes[group], []
+        size, result = records.group_sizes[group], []
         for chunk in (1, 2, 60, 1, size - 64):  # across the edge of what is gathered ahead
             drawn, drawn_targets = oracle.draw(group, chunk)
             assert len(drawn) == len(drawn_targets) == chunk
-            found += np.column_stack([drawn, drawn_targets]).tolist()
+            result += np.column_stack([drawn, drawn_targets]).tolist()
         part = slice(records.starts[group], records.starts[group + 1])
         expected = records.rows[part].astype(float)
         expected = np.column_stack([expected, records.targets[part]])
-        assert sorted(found) == sorted(expected.tolist())
-        assert found != expected.tolist()
+        assert sorted(result) == sorted(expected.tolist())
+        assert result != expected.tolist()
         with pytest.raises(OracleError, match=rf"^group {group} has 0 record\(s\) left"):
             oracle.draw(group, 1)
 

@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier
-from sklearn_dpwg.postprocessing.classifiers import calibrated_shares
+from sklearn_dpwg.postprocessing.classifiers import calibrated_fractions
 from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.relations import WITHIN_GROUP
@@ -122,15 +122,15 @@ def test_few_positives_do_not_choose_nobody(asked, per_group, frozen):
 
 def test_it_says_what_it_selects(frozen):
     X, y, groups = few_positives()
-    asked = {"constraint": "selection_rate", "share": 0.2, "random_state": 0}
+    asked = {"constraint": "selection_rate", "fraction": 0.2, "random_state": 0}
     for epsilon in (math.inf, 1.0):
         model = DPThresholdClassifier(frozen, epsilon=epsilon, **asked).fit(X, y, groups)
         table, chosen = model.selected(), model.predict(X, groups)
         assert list(table.index) == ["a", "b", "c"]
         for label in table.index:
-            share = chosen[groups == label].mean()
-            assert table.loc[label, "chosen"] == pytest.approx(share, abs=0.02)
-            assert table.loc[label, "low"] <= share <= table.loc[label, "high"]
+            fraction = chosen[groups == label].mean()
+            assert table.loc[label, "chosen"] == pytest.approx(fraction, abs=0.02)
+            assert table.loc[label, "low"] <= fraction <= table.loc[label, "high"]
     model.thresholds_ = np.array([0.0, np.inf, 1.0])
     everybody, nobody, highest = model.selected().to_numpy()
     assert everybody.tolist() == [1.0] * 3
@@ -140,8 +140,8 @@ def test_it_says_what_it_selects(frozen):
 
 
 SMALL = (40, 300, 4000)
-BY_SHARE = {"constraint": "selection_rate", "share": 0.1, "epsilon": 4.0}
-FEW = {"constraint": "selection_rate", "share": 0.001, "per_group": False}
+BY_FRACTION = {"constraint": "selection_rate", "fraction": 0.1, "epsilon": 4.0}
+FEW = {"constraint": "selection_rate", "fraction": 0.001, "per_group": False}
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,8 @@ FEW = {"constraint": "selection_rate", "share": 0.001, "per_group": False}
         (SMALL, True, {"score_edges": [0.02, 0.05, 0.1, 0.3]}),
         (SMALL, False, {"score_edges": [0.02, 0.05, 0.1, 0.3]}),
         # thresholds inside of bins
-        (SMALL, True, BY_SHARE),
-        (SMALL, True, BY_SHARE | {"per_group": False}),
+        (SMALL, True, BY_FRACTION),
+        (SMALL, True, BY_FRACTION | {"per_group": False}),
         # hardly anybody is chosen
         ((5000, 200), False, FEW | {"epsilon": 0.3}),
         ((5000, 200), False, FEW | {"epsilon": 3.0}),
@@ -202,27 +202,27 @@ def test_calibration_rises_and_is_closer(frozen, records):
 
 
 def calibration_error(y, probabilities):
-    """Return the mean distance between probabilities and shares, over tenths of the records."""
+    """Return the mean distance between probabilities and fractions, over tenths of the records."""
     parts = np.array_split(np.argsort(probabilities), 10)
     return np.mean([abs(y[part].mean() - probabilities[part].mean()) for part in parts])
 
 
-def test_calibration_of_exact_counts_is_the_share_in_each_bin():
+def test_calibration_of_exact_counts_is_the_fraction_in_each_bin():
     counts = np.array([[[9, 5, 1], [1, 5, 9]], [[20, 10, 0], [0, 10, 20]]])
     edges = np.array([0.0, 0.3, 0.6, 1.0])
-    apart = calibrated_shares(counts, edges, 0.0, True, usual=0.0)
+    apart = calibrated_fractions(counts, edges, 0.0, True, usual=0.0)
     assert np.allclose(apart, [[0.1, 0.5, 0.9], [0.0, 0.5, 1.0]], atol=1e-6)
     # three records besides, of which one in thirty is positive in the first bin
-    drawn = calibrated_shares(counts, edges, 0.0, True)[:, 0]
+    drawn = calibrated_fractions(counts, edges, 0.0, True)[:, 0]
     assert np.allclose(drawn, [1.1 / 13, 0.1 / 23], atol=1e-6)
-    together = calibrated_shares(counts, edges, 0.0, False)
+    together = calibrated_fractions(counts, edges, 0.0, False)
     assert np.allclose(together, [[1 / 30, 0.5, 29 / 30]] * 2, atol=1e-6)
 
 
 def test_calibration_that_falls_is_pooled():
     counts = np.array([[[1, 9, 5], [9, 1, 5]]])
-    found = calibrated_shares(counts, np.array([0.0, 0.3, 0.6, 1.0]), 0.0, True)
-    assert np.allclose(found, 0.5, atol=1e-6)
+    result = calibrated_fractions(counts, np.array([0.0, 0.3, 0.6, 1.0]), 0.0, True)
+    assert np.allclose(result, 0.5, atol=1e-6)
 
 
 # --- inside of scikit-learn -----------------------------------------------------------------------
@@ -312,8 +312,11 @@ def test_wrong_parameters(kind, parameters, sentence, records):
         ({"constraint": "parity"}, "constraint must be one of"),
         ({"max_gap": 1.5}, "max_gap must be from 0 to 1"),
         ({"miss_cost": 0.0}, "miss_cost must be positive"),
-        ({"share": 0.1}, "share must be None"),
-        ({"constraint": "selection_rate", "share": 1.0}, "share must be strictly between 0 and 1"),
+        ({"fraction": 0.1}, "fraction must be None"),
+        (
+            {"constraint": "selection_rate", "fraction": 1.0},
+            "fraction must be strictly between 0 and 1",
+        ),
         ({"constraint": "selection_rate", "per_group": False}, "max_gap must be positive"),
     ],
 )

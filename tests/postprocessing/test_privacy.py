@@ -28,7 +28,7 @@ from sklearn_dpwg.postprocessing.base import (
 )
 from sklearn_dpwg.postprocessing.classifiers import (
     CONSTRAINTS,
-    calibrated_shares,
+    calibrated_fractions,
     least_errors,
     likely_counts,
 )
@@ -99,7 +99,7 @@ def leaks(frozen, monkeypatch, n_problems):
     monkeypatch.setattr(base, "rows_of_person", lambda estimator: 1)
     monkeypatch.setattr(base, "with_frozen", lambda own, model, held_out: (own.guarantee, (own,)))
     monkeypatch.setattr(base, "spending", lambda *_, **facts: contextlib.nullcontext())
-    found = 0
+    result = 0
     for seed in range(n_problems):
         rng = np.random.default_rng(seed)
         one, other = neighbours(rng)
@@ -107,8 +107,8 @@ def leaks(frozen, monkeypatch, n_problems):
         answer = np.rint(rng.normal(3.0, 5.0, size=(4, 2, model.n_bins))).astype(int)
         monkeypatch.setattr(base, "release_counts", lambda *_, answer=answer: answer.copy())
         predicts = seed % 10 == 0
-        found += published(model, *one, predicts) != published(model, *other, predicts)
-    return found
+        result += published(model, *one, predicts) != published(model, *other, predicts)
+    return result
 
 
 def moves(n_problems, count=count_scores):
@@ -138,9 +138,9 @@ def test_everything_follows_from_the_histogram(frozen, monkeypatch):
 
 def test_nothing_else_is_read_where_the_model_hides_groups(private, records, monkeypatch):
     """Given what the model and its counts of groups were, too."""
-    told = Solution(np.ones(3), None, 1)
+    settings = Solution(np.ones(3), None, 1)
     monkeypatch.setattr(learn, "release_sizes", lambda *_: (2000, 1500, 500, 1))
-    monkeypatch.setattr(MGR, "run", lambda *_, **start: told)
+    monkeypatch.setattr(MGR, "run", lambda *_, **start: settings)
     monkeypatch.setattr(base, "release_counts", lambda *_: np.full((4, 2, 12), 9))
     model = DPThresholdClassifier(private, epsilon=2.0, group_labels=LABELS, random_state=0)
     seen = [
@@ -156,7 +156,7 @@ def with_true_counts(fault):
     def learn(self, noisy, edges, std):
         wrong = fault(noisy.astype(float), CAUGHT[-1], edges, std)
         if isinstance(self, DPCalibratedClassifier):
-            self.probabilities_ = calibrated_shares(wrong, edges, std, self.per_group)
+            self.probabilities_ = calibrated_fractions(wrong, edges, std, self.per_group)
         else:
             how = edges, self.per_group, self.max_gap, 1.0
             self.thresholds_ = least_errors(self.constraint, wrong, *how)
@@ -168,15 +168,15 @@ CAUGHT: list[np.ndarray] = []
 
 
 def one_true_group(noisy, true, edges, std):
-    found = likely_counts(noisy, edges, std)
-    found[0] = true[0] + 1e-3
-    return found
+    result = likely_counts(noisy, edges, std)
+    result[0] = true[0] + 1e-3
+    return result
 
 
 def exact_sizes(noisy, true, edges, std):
-    found = likely_counts(noisy, edges, std)
+    result = likely_counts(noisy, edges, std)
     sizes = true.sum(axis=(1, 2), keepdims=True) + 1e-3
-    return found / found.sum(axis=(1, 2), keepdims=True) * sizes
+    return result / result.sum(axis=(1, 2), keepdims=True) * sizes
 
 
 def exact_smoothing(noisy, true, edges, std):
@@ -243,9 +243,11 @@ def test_noise_is_drawn_once_and_against_the_plan(frozen, records, monkeypatch):
 # --- what is promised -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("epsilon", "share"), [(1.0, 0.2), (4.0, 0.5), (0.5, 0.05)])
-def test_model_and_histogram_keep_the_total(epsilon, share, private, records):
-    model = DPThresholdClassifier(private, epsilon=epsilon, histogram_share=share, random_state=0)
+@pytest.mark.parametrize(("epsilon", "fraction"), [(1.0, 0.2), (4.0, 0.5), (0.5, 0.05)])
+def test_model_and_histogram_keep_the_total(epsilon, fraction, private, records):
+    model = DPThresholdClassifier(
+        private, epsilon=epsilon, histogram_fraction=fraction, random_state=0
+    )
     model.fit(*records)
     together, of_model = model.privacy_, model.estimator_.privacy_
     alone = PrivacyGuarantee.from_releases([model.plan_.release], 1e-6)
@@ -254,15 +256,15 @@ def test_model_and_histogram_keep_the_total(epsilon, share, private, records):
     assert together.epsilon == model.plan_.guarantee.epsilon
     assert together.relation == Relation.REPLACE_ONE
     assert LABELS_THAT_OCCUR in together.public
-    paid = math.sqrt(share) * Budget(epsilon, 1e-6).mu * (1.0 - 1e-6)  # on the whole numbers
+    paid = math.sqrt(fraction) * Budget(epsilon, 1e-6).mu * (1.0 - 1e-6)  # on the whole numbers
     assert 1.0 / model.plan_.release.noise_multiplier == pytest.approx(paid, rel=1e-9)
     assert privacy_of(model) == together
 
 
 def test_sampled_batches_keep_the_total(private, records):
-    """What is left by shares of μ² would be a bit too much here."""
+    """What is left by fractions of μ² would be a bit too much here."""
     sampled = private.set_params(solver=MGR(n_steps=5, sampling_rate=0.5))
-    made = DPCalibratedClassifier(sampled, epsilon=0.5, histogram_share=0.8, random_state=0)
+    made = DPCalibratedClassifier(sampled, epsilon=0.5, histogram_fraction=0.8, random_state=0)
     assert 0.499 < made.fit(*records).privacy_.epsilon <= 0.5
 
 

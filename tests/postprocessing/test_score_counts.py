@@ -37,8 +37,8 @@ def test_wrong_edges_are_refused(edges):
 
 def test_without_noise_counts_stay_as_they_are():
     counts = np.random.default_rng(2).integers(1, 50, size=(4, 2, 6))
-    found = likely_counts(counts, checked_edges(None, 6), 0.0)
-    assert np.allclose(found, counts, rtol=1e-6)
+    result = likely_counts(counts, checked_edges(None, 6), 0.0)
+    assert np.allclose(result, counts, rtol=1e-6)
 
 
 def test_where_nothing_is_known_scores_mean_what_they_say():
@@ -56,7 +56,7 @@ def test_small_groups_are_drawn_to_the_others():
     for _ in range(50):
         noisy = np.rint(counts + rng.normal(0.0, 20.0, counts.shape))
         for trust, of_trust in errors.items():
-            found = likely_counts(noisy, edges, 20.0, trust)[1].sum(axis=0)
+            result = likely_counts(noisy, edges, 20.0, trust)[1].sum(axis=0)
             pooled = shape[0].sum(axis=0)
-            of_trust.append(np.abs(found / found.sum() - pooled / pooled.sum()).sum())
+            of_trust.append(np.abs(result / result.sum() - pooled / pooled.sum()).sum())
     assert np.mean(errors[3.0]) < 0.5 * np.mean(errors[0.0])

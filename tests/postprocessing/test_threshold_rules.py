@@ -9,7 +9,11 @@ import pytest
 from scipy.special import expit
 
 from sklearn_dpwg.postprocessing.base import checked_edges, count_scores
-from sklearn_dpwg.postprocessing.classifiers import least_errors, likely_counts, thresholds_of_share
+from sklearn_dpwg.postprocessing.classifiers import (
+    least_errors,
+    likely_counts,
+    thresholds_of_fraction,
+)
 
 EDGES = np.linspace(0.0, 1.0, 7)
 CANDIDATES = np.append(EDGES[:-1], np.inf)
@@ -39,9 +43,9 @@ def rates(scores, y, codes, thresholds, of_positives):
 @pytest.mark.parametrize("seed", range(3))
 def test_least_worst_error(seed):
     scores, y, codes, counts = problem(seed)
-    found = least_errors("worst_error", counts, EDGES, True, 0.0, 1.0)
+    result = least_errors("worst_error", counts, EDGES, True, 0.0, 1.0)
     best = min(error_rates(scores, y, codes, each).max() for each in product(CANDIDATES, repeat=3))
-    assert error_rates(scores, y, codes, found).max() == pytest.approx(best)
+    assert error_rates(scores, y, codes, result).max() == pytest.approx(best)
     shared = least_errors("worst_error", counts, EDGES, False, 0.0, 1.0)
     best = min(error_rates(scores, y, codes, [each] * 3).max() for each in CANDIDATES)
     assert len(set(shared)) == 1
@@ -53,14 +57,14 @@ def test_least_worst_error(seed):
 def test_one_threshold_keeps_the_gap_with_the_fewest_errors(constraint, seed):
     scores, y, codes, counts = problem(seed)
     is_tpr = constraint == "true_positive_rate"
-    found = least_errors(constraint, counts, EDGES, False, 0.1, 1.0)
+    result = least_errors(constraint, counts, EDGES, False, 0.1, 1.0)
     allowed = [
         each for each in CANDIDATES if np.ptp(rates(scores, y, codes, [each] * 3, is_tpr)) <= 0.1
     ]
-    assert len(set(found)) == 1
-    assert found[0] in allowed
+    assert len(set(result)) == 1
+    assert result[0] in allowed
     wrong = {each: ((scores >= each) != y).sum() for each in allowed}
-    assert wrong[found[0]] == min(wrong.values())
+    assert wrong[result[0]] == min(wrong.values())
 
 
 @pytest.mark.parametrize("constraint", ["selection_rate", "true_positive_rate"])
@@ -75,10 +79,10 @@ def test_rates_differ_by_the_gap_at_most(constraint, max_gap, seed):
     ) / 6
     y = rng.uniform(size=30_000) < np.clip(scores + 0.2 * (codes - 1), 0, 1)
     counts = count_scores(scores, y, codes, 3, EDGES).astype(float)
-    found = least_errors(constraint, counts, EDGES, True, max_gap, 1.0)
+    result = least_errors(constraint, counts, EDGES, True, max_gap, 1.0)
     is_tpr = constraint == "true_positive_rate"
-    assert np.ptp(rates(scores, y, codes, found, is_tpr)) <= max_gap + 0.03
-    assert 0.0 < rates(scores, y, codes, found, is_tpr).mean() < 1.0
+    assert np.ptp(rates(scores, y, codes, result, is_tpr)) <= max_gap + 0.03
+    assert 0.0 < rates(scores, y, codes, result, is_tpr).mean() < 1.0
 
 
 def test_a_wider_gap_has_no_more_errors():
@@ -111,13 +115,13 @@ def test_nobody_and_everybody_can_be_chosen():
 @pytest.mark.parametrize("cost", [0.2, 5.0])
 def test_what_a_miss_costs(cost):
     scores, y, codes, counts = problem(4)
-    found = least_errors("worst_error", counts, EDGES, False, 0.0, cost)[0]
+    result = least_errors("worst_error", counts, EDGES, False, 0.0, cost)[0]
 
     def dearest(threshold):
         each = np.where(y, cost * (scores < threshold), scores >= threshold)
         return max(each[codes == code].mean() for code in range(3))
 
-    assert dearest(found) == pytest.approx(min(map(dearest, CANDIDATES)))
+    assert dearest(result) == pytest.approx(min(map(dearest, CANDIDATES)))
     chosen = [
         rates(scores, y, codes, least_errors("selection_rate", counts, EDGES, True, 0.0, c), False)
         for c in (0.1, 1.0, 10.0)
@@ -126,19 +130,19 @@ def test_what_a_miss_costs(cost):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_stated_share_is_chosen_of_each_group_or_of_all(seed):
+def test_a_stated_fraction_is_chosen_of_each_group_or_of_all(seed):
     rng = np.random.default_rng(seed)
     codes = rng.choice(3, size=60_000, p=[0.6, 0.3, 0.1])
     scores = rng.beta(1.0, 5.0 + codes)
     counts = count_scores(scores, np.zeros(60_000, bool), codes, 3, EDGES).astype(float)
-    for share in (0.02, 0.1, 0.5):
-        apart = thresholds_of_share(*(counts.sum(axis=1),) * 2, EDGES, True, share)
-        assert rates(scores, scores > 2, codes, apart, False) == pytest.approx(share, rel=0.3)
-        shared = thresholds_of_share(*(counts.sum(axis=1),) * 2, EDGES, False, share)
+    for fraction in (0.02, 0.1, 0.5):
+        apart = thresholds_of_fraction(*(counts.sum(axis=1),) * 2, EDGES, True, fraction)
+        assert rates(scores, scores > 2, codes, apart, False) == pytest.approx(fraction, rel=0.3)
+        shared = thresholds_of_fraction(*(counts.sum(axis=1),) * 2, EDGES, False, fraction)
         assert len(set(shared)) == 1
-        assert (scores >= shared[0]).mean() == pytest.approx(share, rel=0.15)
-    # a share that an edge chooses is taken there
-    (exact,) = thresholds_of_share(
+        assert (scores >= shared[0]).mean() == pytest.approx(fraction, rel=0.15)
+    # a fraction that an edge chooses is taken there
+    (exact,) = thresholds_of_fraction(
         *(counts[:1, 0],) * 2, EDGES, True, (scores[codes == 0] >= 0.5).mean()
     )
     assert exact == pytest.approx(0.5)
@@ -150,10 +154,10 @@ def test_noise_does_not_move_how_many_are_chosen_of_all():
     edges, codes = checked_edges(None, 24), np.repeat(np.arange(4), [1250, 1200, 263, 251])
     scores = expit(rng.normal(-1.2, 0.9, size=len(codes)))
     counts = count_scores(scores, rng.random(len(codes)) < scores, codes, 4, edges)
-    found = []
+    result = []
     for _ in range(100):
         noisy = np.rint(counts + rng.normal(0.0, 12.0, size=counts.shape))
         both = likely_counts(noisy, edges, 12.0).sum(axis=1), noisy.sum(axis=1)
-        found.append((scores >= thresholds_of_share(*both, edges, False, 0.2)[0]).mean())
-    assert np.mean(found) == pytest.approx(0.2, abs=0.015)
-    assert np.std(found) < 0.05
+        result.append((scores >= thresholds_of_fraction(*both, edges, False, 0.2)[0]).mean())
+    assert np.mean(result) == pytest.approx(0.2, abs=0.015)
+    assert np.std(result) < 0.05

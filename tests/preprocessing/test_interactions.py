@@ -49,9 +49,9 @@ row = st.tuples(
 @given(st.lists(row, min_size=1, max_size=5), st.integers(1, 4))
 def test_no_row_is_longer_than_one_in_exact_arithmetic(rows, n_pairs):
     schema, table = schema_of(PAIRS[:n_pairs]), table_of(rows)
-    found = schema.fit_transform(table)
-    assert np.array_equal(schema.set_params(sparse_output=True).transform(table).toarray(), found)
-    for one in found:
+    result = schema.fit_transform(table)
+    assert np.array_equal(schema.set_params(sparse_output=True).transform(table).toarray(), result)
+    for one in result:
         assert sum(Fraction(value) ** 2 for value in one) <= 1
 
 
@@ -61,10 +61,10 @@ def test_a_block_has_the_products_of_parts():
     rows = table_of(
         [(45, 50, "H", 2, True, "2020-01-01"), (None, 0, None, None, True, "2020-01-01")]
     )
-    found = pd.DataFrame(schema.fit_transform(rows), columns=names) * np.sqrt(2.0 / 0.3)
+    result = pd.DataFrame(schema.fit_transform(rows), columns=names) * np.sqrt(2.0 / 0.3)
     one, other = (
         {name: round(value, 6) for name, value in each.items() if "×" in name and value}
-        for _, each in found.iterrows()
+        for _, each in result.iterrows()
     )
     assert one == {
         "age=30×hours=40": 0.25,
@@ -75,7 +75,7 @@ def test_a_block_has_the_products_of_parts():
     }
     assert other == {"age=missing×hours=0": 1.0, "town=missing×grade=missing": 1.0}
     alone = schema_of([]).fit_transform(rows) * np.sqrt(0.7)
-    assert found.to_numpy()[:, : alone.shape[1]] == pytest.approx(alone * np.sqrt(2.0 / 0.3))
+    assert result.to_numpy()[:, : alone.shape[1]] == pytest.approx(alone * np.sqrt(2.0 / 0.3))
 
 
 def test_effects_of_pairs_are_those_of_their_products():

@@ -58,7 +58,7 @@ def test_scikit_learn_checks(estimator, check):
 
 def test_rows_of_a_raw_table():
     schema = PublicSchema(COLUMNS, shapes="linear")
-    found = schema.fit_transform(TABLE) * schema.divisor_
+    result = schema.fit_transform(TABLE) * schema.divisor_
     fill = -0.4
     date = 2 * 60 / 365 - 1
     expected = [
@@ -67,7 +67,7 @@ def test_rows_of_a_raw_table():
         [1, 0, 0, 0, 1, 0, 0, 1, 0, 1, 1, 0],
         [0, 0, 0, 1, 0, 0, -1, 0, 1, 0, -1, 0],
     ]
-    assert found == pytest.approx(np.array(expected), abs=1e-12)
+    assert result == pytest.approx(np.array(expected), abs=1e-12)
     assert schema.divisor_ == pytest.approx(5**0.5)
     assert schema.row_norm_ == 1.0
     assert schema.get_feature_names_out().tolist() == [
@@ -89,11 +89,11 @@ def test_nothing_is_learned_from_the_records():
     other = TABLE.assign(age=-1.0, town="?", day=datetime.date(1999, 1, 1))
     one, two = (PublicSchema(COLUMNS).fit(table) for table in (TABLE, other))
     assert np.array_equal(one.transform(TABLE), two.transform(TABLE))
-    found = PublicSchema(COLUMNS).transform(TABLE)
+    result = PublicSchema(COLUMNS).transform(TABLE)
     alone = [one.transform(TABLE.iloc[[row]]) for row in range(len(TABLE))]
-    assert np.array_equal(found, np.vstack(alone))
+    assert np.array_equal(result, np.vstack(alone))
     copy = pickle.loads(pickle.dumps(clone(one)))
-    assert np.array_equal(copy.transform(TABLE), found)
+    assert np.array_equal(copy.transform(TABLE), result)
 
 
 def test_the_schema_decides_whether_rows_are_sparse():
@@ -102,16 +102,16 @@ def test_the_schema_decides_whether_rows_are_sparse():
     for columns, sparse, expected in [(wide, None, True), (wide, False, False),
                                       (COLUMNS, None, False), (COLUMNS, True, True)]:  # fmt: skip
         for table in (towns, towns.iloc[[0]], towns.iloc[:0]):
-            found = PublicSchema(columns, sparse_output=sparse).fit_transform(table)
-            assert isinstance(found, csr_array) == expected
+            result = PublicSchema(columns, sparse_output=sparse).fit_transform(table)
+            assert isinstance(result, csr_array) == expected
             dense = PublicSchema(columns, sparse_output=False).fit_transform(table)
-            assert np.array_equal(found.toarray() if expected else found, dense)
+            assert np.array_equal(result.toarray() if expected else result, dense)
 
 
 kinds = st.one_of(
     st.builds(
-        lambda low, width, log, share: Number(
-            low, low + width, log=log, missing=True, fill=low + share * width
+        lambda low, width, log, fraction: Number(
+            low, low + width, log=log, missing=True, fill=low + fraction * width
         ),
         st.floats(0, 1e6),
         st.floats(1, 1e6),
@@ -135,8 +135,8 @@ def test_no_row_is_longer_than_one_in_exact_arithmetic(columns, sparse, shapes):
         shapes=shapes,
     )
     row = {f"c{place}": [value] for place, (_, value) in enumerate(columns)}
-    found = schema.fit_transform(pd.DataFrame(row, dtype=object))
-    values = (found.toarray() if sparse else found)[0]
+    result = schema.fit_transform(pd.DataFrame(row, dtype=object))
+    values = (result.toarray() if sparse else result)[0]
     assert sum(Fraction(value) ** 2 for value in values.tolist()) <= 1
 
 
@@ -171,8 +171,8 @@ def test_dates():
     zone = pd.to_datetime(["2020-01-03T01:00:00+02:00"])
     assert one(Date("2020-01-01", "2020-01-03"), zone).ravel().tolist() == pytest.approx([0])
     far = [datetime.date(9999, 12, 31), datetime.date(1, 1, 1), pd.Timestamp("2020-01-02")]
-    found = one(Date("2020-01-01", "2020-01-03"), far, dtype=object).ravel()
-    assert found.tolist() == pytest.approx([1, -1, 0])
+    result = one(Date("2020-01-01", "2020-01-03"), far, dtype=object).ravel()
+    assert result.tolist() == pytest.approx([1, -1, 0])
 
 
 @pytest.mark.parametrize(

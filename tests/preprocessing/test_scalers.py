@@ -70,10 +70,10 @@ def test_second_moments_cost_nothing():
     """The sensitivity of (v, a·v²) is that of v alone, for no larger a."""
 
     def largest(weight):
-        found = differential_evolution(
+        result = differential_evolution(
             lambda pair: -moves(pair, weight), [(-1, 1), (-1, 1)], seed=0, tol=1e-12
         )
-        return -found.fun
+        return -result.fun
 
     assert largest(SQUARE_WEIGHT) <= 2.0
     assert largest(1.01 * SQUARE_WEIGHT) > 2.0 + 1e-4
@@ -92,10 +92,10 @@ class Watched(NoiseSource):
 @pytest.fixture
 def handed(monkeypatch):
     """What fits of the scaler hand to the noise: values and sensitivities."""
-    found: list[tuple[np.ndarray, float]] = []
-    monkeypatch.setattr(Watched, "handed", found, raising=False)
+    result: list[tuple[np.ndarray, float]] = []
+    monkeypatch.setattr(Watched, "handed", result, raising=False)
     monkeypatch.setattr(dp_standard_scaler, "NoiseSource", Watched)
-    return found
+    return result
 
 
 def exact_move(handed) -> tuple[Fraction, Fraction]:

@@ -35,9 +35,9 @@ def test_no_row_is_longer_than_one(rows, resolution, rest_norm):
     table = pd.DataFrame(rows, columns=["a", "b", "c", "d"])
     bounds = {"a": (0, 1), "c": (-5, 1e6)}
     shapes = PublicShapes(bounds, resolution=resolution, rest_norm=rest_norm)
-    found = shapes.fit_transform(table)
-    assert np.linalg.norm(found, axis=1).max() <= 1.0 == shapes.data_norm_
-    assert found.shape == (len(rows), len(shapes.get_feature_names_out()))
+    result = shapes.fit_transform(table)
+    assert np.linalg.norm(result, axis=1).max() <= 1.0 == shapes.data_norm_
+    assert result.shape == (len(rows), len(shapes.get_feature_names_out()))
 
 
 def test_pieces_are_named_by_their_ends():

@@ -36,9 +36,9 @@ def test_delta_is_exact_across_the_ways_it_is_computed(mu):
 
 
 def test_delta_at_the_ends():
-    found = gdp_delta([0.0, 1.0, np.inf], [[0.0], [1.0], [np.inf]])
+    result = gdp_delta([0.0, 1.0, np.inf], [[0.0], [1.0], [np.inf]])
     expected = [[0.0, 0.0, 0.0], [2.0 * ndtr(0.5) - 1.0, 0.12693673750664397, 0.0], [1.0, 1.0, 0.0]]
-    np.testing.assert_allclose(found, expected, rtol=1e-13)
+    np.testing.assert_allclose(result, expected, rtol=1e-13)
     assert np.ndim(gdp_delta(1.0, 1.0)) == 0
 
 

@@ -28,9 +28,9 @@ def test_profile_is_the_pointwise_maximum(mixed, gaussian):
         expected = np.max(
             [[delta_of(e, float(x)) for x in epsilons.ravel()] for e in guarantee.events], axis=0
         )
-        found = guarantee.profile(epsilons)
-        assert found.shape == (2, 2)
-        np.testing.assert_allclose(found.ravel(), expected, rtol=1e-6, atol=1e-15)
+        result = guarantee.profile(epsilons)
+        assert result.shape == (2, 2)
+        np.testing.assert_allclose(result.ravel(), expected, rtol=1e-6, atol=1e-15)
     np.testing.assert_allclose(gaussian.profile(epsilons), gdp_delta(epsilons, mu_of(gaussian)))
 
 
@@ -84,11 +84,11 @@ def test_a_split_laplace_shift_is_no_worse():
     """Theorem 3 of docs/theory/noise.md."""
     for shift in (0.1, 1.0, 6.0):
         whole = dp_event.LaplaceDpEvent(1.0 / shift)
-        for share in (0.5, 0.1):
+        for fraction in (0.5, 0.1):
             split = dp_event.ComposedDpEvent(
                 [
-                    dp_event.LaplaceDpEvent(1.0 / (share * shift)),
-                    dp_event.LaplaceDpEvent(1.0 / ((1.0 - share) * shift)),
+                    dp_event.LaplaceDpEvent(1.0 / (fraction * shift)),
+                    dp_event.LaplaceDpEvent(1.0 / ((1.0 - fraction) * shift)),
                 ]
             )
             for epsilon in np.linspace(0.0, shift, 9):

@@ -94,8 +94,8 @@ def test_a_long_convolution_is_that_of_the_factors():
     noise, vectors = np.random.default_rng(1).normal(size=(2, 2000, 3))
     decoder, _ = factors(mechanism)
     expected = np.cumsum(vectors, axis=0) + decoder @ (mechanism.column_norm * noise)
-    found = released(mechanism, stand_in(noise), vectors)
-    np.testing.assert_allclose(found, expected, atol=1e-10)
+    result = released(mechanism, stand_in(noise), vectors)
+    np.testing.assert_allclose(result, expected, atol=1e-10)
 
 
 # --- sensitivity -------------------------------------------------------------------------------

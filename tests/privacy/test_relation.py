@@ -35,33 +35,33 @@ def test_relations_have_a_name_a_sentence_and_an_order():
 
 
 def test_a_guarantee_under_every_other_relation():
-    for had, wanted in itertools.product(NAMES, repeat=2):
+    for had, expected in itertools.product(NAMES, repeat=2):
         one = guarantee_of(had).for_records(3)
-        if NAMES.index(had) > NAMES.index(wanted):
+        if NAMES.index(had) > NAMES.index(expected):
             with pytest.raises(ValueError, match=f"for the neighbours '{had}' says nothing of"):
-                one.under(wanted)
+                one.under(expected)
             continue
-        found = one.under(wanted)
-        assert found.relation == Relation(wanted)
-        doubled = had == "add-or-remove" != wanted
+        result = one.under(expected)
+        assert result.relation == Relation(expected)
+        doubled = had == "add-or-remove" != expected
         mu = 1.5 if doubled else 0.75
-        assert found.epsilon == pytest.approx(gdp_epsilon(1e-6, mu), rel=1e-9)
-        assert found.records_per_person == 3
-        assert found.epsilon == pytest.approx(found.epsilon_at(1e-6), rel=1e-12)
+        assert result.epsilon == pytest.approx(gdp_epsilon(1e-6, mu), rel=1e-9)
+        assert result.records_per_person == 3
+        assert result.epsilon == pytest.approx(result.epsilon_at(1e-6), rel=1e-12)
 
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 def test_a_replacement_costs_as_much_as_two_records_of_add_or_remove(mechanism):
     """The profile is that of two steps, and no two steps are counted as two releases."""
     one = guarantee_of("add-or-remove", mechanism)
-    found = one.under("replace-one")
+    result = one.under("replace-one")
     epsilons = np.linspace(0.0, 2.0, 21)
-    np.testing.assert_allclose(found.profile(epsilons), one.for_records(2).profile(epsilons))
+    np.testing.assert_allclose(result.profile(epsilons), one.for_records(2).profile(epsilons))
     composed = joint_guarantee([one, one], 1e-6).profile(epsilons)
-    assert (found.profile(epsilons) >= composed - 1e-6).all()
+    assert (result.profile(epsilons) >= composed - 1e-6).all()
     # group privacy by hand: delta(2e) of two steps is at most (1 + exp e) delta(e)
     bound = (1.0 + np.exp(epsilons / 2.0)) * one.profile(epsilons / 2.0)
-    assert (found.profile(epsilons) <= bound + 1e-12).all()
+    assert (result.profile(epsilons) <= bound + 1e-12).all()
 
 
 def test_every_pair_together_is_stated_under_the_weaker():

@@ -13,7 +13,7 @@ from sklearn_dpwg.privacy.release import check_delta
 
 
 @pytest.mark.parametrize(
-    ("changes", "error", "said"),
+    ("changes", "error", "message"),
     [
         ({"name": ""}, ValueError, "name must be a non-empty string"),
         ({"mechanism": "uniform"}, ValueError, "mechanism must be one of .*'laplace'"),
@@ -32,9 +32,9 @@ from sklearn_dpwg.privacy.release import check_delta
         ),
     ],
 )
-def test_release_refuses(changes, error, said):
+def test_release_refuses(changes, error, message):
     facts = {"name": "a", "mechanism": "gaussian", "noise_multiplier": 1.0, "max_count": 1}
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         Release(**{**facts, **changes})
 
 
@@ -80,7 +80,7 @@ def test_a_record_pays_for_the_draws_that_it_can_move():
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta", "said"),
+    ("epsilon", "delta", "message"),
     [
         (0.0, 1e-6, "epsilon must be positive"),
         (-1.0, 1e-6, "epsilon must be positive"),
@@ -90,8 +90,8 @@ def test_a_record_pays_for_the_draws_that_it_can_move():
         (1.0, np.nan, "delta must be a number, got NaN"),
     ],
 )
-def test_budget_refuses(epsilon, delta, said):
-    with pytest.raises(ValueError, match=said):
+def test_budget_refuses(epsilon, delta, message):
+    with pytest.raises(ValueError, match=message):
         Budget(epsilon, delta)
 
 

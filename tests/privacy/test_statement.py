@@ -15,7 +15,7 @@ from tests.helpers.guarantees import guarantee_of, words
 
 
 def test_statement_holds_the_facts(gaussian, mixed):
-    said = words(gaussian)
+    message = words(gaussian)
     for fact in (
         "epsilon = 1 at delta = 1e-06",
         "one record of one group is replaced by any other record of the same group",
@@ -30,12 +30,12 @@ def test_statement_holds_the_facts(gaussian, mixed):
         "PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE)",
         "sensitivity",
     ):
-        assert fact in said
+        assert fact in message
     for event in gaussian.events:
         assert repr(event) in str(gaussian)
-    assert "void" not in said
+    assert "void" not in message
     assert "The guarantee is void for anyone who knows or can guess the seed" in words(mixed)
-    assert "floating point" not in said  # what rounding does to sums is proved and paid for
+    assert "floating point" not in message  # what rounding does to sums is proved and paid for
     assert max(map(len, str(gaussian).split("To check it")[0].splitlines())) <= 88
 
 
@@ -45,8 +45,8 @@ def test_a_search_says_no_more_than_its_epsilon_and_delta_imply(n_iter):
         DPSearchCV(DPWorstGroupClassifier(), {}, epsilon=1.0, n_iter=n_iter).plan().guarantee
     )
     guess = float(re.search(r"right at most ([\d.]+)% of the time", words(guarantee))[1])
-    share = math.exp(guarantee.epsilon) / (1.0 + math.exp(guarantee.epsilon))
-    assert guess <= 100.0 * (share + (1.0 - share) * guarantee.delta) + 0.0101
+    fraction = math.exp(guarantee.epsilon) / (1.0 + math.exp(guarantee.epsilon))
+    assert guess <= 100.0 * (fraction + (1.0 - fraction) * guarantee.delta) + 0.0101
     caught = float(re.search(r"detects it at most ([\d.]+)%", words(guarantee))[1])
     most = 0.05 * math.exp(guarantee.epsilon) + guarantee.delta
     assert caught <= 1.02 * 100.0 * most  # duality runs over a grid of ε
@@ -79,8 +79,8 @@ def test_a_spent_epsilon_is_never_rounded_down():
     assert rounded_up(3.868) == "3.868"
     down = re.compile(r"\{[^{}]*(epsilon\w*|delta|spent|total):\.?\d*[fg]\}")
     wrong = {
-        f"{path.name}: {found[0]}"
+        f"{path.name}: {result[0]}"
         for path in Path(sklearn_dpwg.__file__).parent.rglob("*.py")
-        for found in down.finditer(path.read_text(encoding="utf-8"))
+        for result in down.finditer(path.read_text(encoding="utf-8"))
     }
     assert not wrong

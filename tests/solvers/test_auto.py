@@ -69,14 +69,14 @@ def test_the_run_is_that_of_the_chosen_backend(backend):
     problem = make_problem((3_000, 6_000), loss=loss, n_features=3, radius=20.0)
     budget = Budget(epsilon, 1e-5)
     targets = np.where(rows[:, 0] > 0, 1.0, -1.0)
-    found = []
+    result = []
     for solver, stated in ((Auto(), problem), (backend, learned(problem, budget))):
         plan = solver.plan(stated, budget)
         assert plan.solver == type(backend).name
         noise = seeded(7, plan.releases)
-        found.append(solver.run(plan, make_data(stated, rows, targets), noise))
+        result.append(solver.run(plan, make_data(stated, rows, targets), noise))
         assert len(noise.draws) == sum(release.max_count for release in plan.releases)
-    assert found[0].weights.tolist() == found[1].weights.tolist()
+    assert result[0].weights.tolist() == result[1].weights.tolist()
 
 
 # --- by name -----------------------------------------------------------------------------------

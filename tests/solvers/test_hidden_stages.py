@@ -73,13 +73,13 @@ def test_a_second_stage_may_not_cost_more_than_was_fixed():
 
 def test_what_is_sampled_follows_from_no_size():
     hidden = HiddenGroups(3_000_000, 30.0)
-    found = set()
+    result = set()
     for sizes in ((2_990_000, 10_000), (1_500_000, 1_500_000), (120, 2_999_880)):
         prior = tuple(size / 3_000_000 for size in sizes)
         problem = Problem(BinaryLogLoss(), sizes, 20, 20.0, prior, 0.5, hidden)
         plan = MGR(sampling_rate=0.05).plan(problem, BUDGET)
-        found.add(plan.releases)
-    (releases,) = found  # the same for all sizes
+        result.add(plan.releases)
+    (releases,) = result  # the same for all sizes
     assert releases[-1].sampling_rate < 1.0
 
 

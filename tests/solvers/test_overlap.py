@@ -72,15 +72,15 @@ def test_released_risks_are_those_of_groups_with_the_noise_that_is_stated(by_cel
     cells = Cells((50,) * 8, (*groups, *(((0,), (7,)) if by_cells else ())))
     assert cells.are_quieter == by_cells
     n_steps = 400
-    plan = MGR(n_steps=n_steps, centring=False, risk_share=0.5, loss_clip=1.0).plan(
+    plan = MGR(n_steps=n_steps, centring=False, risk_fraction=0.5, loss_clip=1.0).plan(
         problem_of(BinaryLogLoss(), cells), Budget(8.0, 1e-6)
     )
     risks = make_risks(BinaryLogLoss(), cells.sizes).overlapping(cells)
     weights, mixture = np.zeros(risks.n_weights), np.array(plan.problem.prior)
     noise = seeded(3, plan.releases)
-    found = [from_pass(plan, risks, weights, mixture, noise, 1.0) for _ in range(n_steps)]
-    released = np.array([one.risks for one in found])
-    stds = np.sqrt(found[0].risk_variances)
+    result = [from_pass(plan, risks, weights, mixture, noise, 1.0) for _ in range(n_steps)]
+    released = np.array([one.risks for one in result])
+    stds = np.sqrt(result[0].risk_variances)
     np.testing.assert_allclose(released.std(axis=0), stds, rtol=0.15)
     exact = risks.risks(weights)
     assert (np.abs(released.mean(axis=0) - exact) < 5.0 * stds / math.sqrt(n_steps)).all()
@@ -92,15 +92,15 @@ def test_risks_are_those_of_all_records_of_a_group(loss):
     risks = cells.overlapping(CELLS)
     weights = np.random.default_rng(0).normal(size=cells.n_weights)
     values, gradients, hessians = naive(cells, weights)
-    shares = CELLS.membership.toarray() * SIZES
-    shares = shares / shares.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(risks.risks(weights), shares @ values, rtol=1e-12)
-    found = risks.risks_and_gradients(weights)
-    np.testing.assert_allclose(found[0], shares @ values, rtol=1e-12)
-    np.testing.assert_allclose(found[1], shares @ gradients, atol=1e-12)
+    fractions = CELLS.membership.toarray() * SIZES
+    fractions = fractions / fractions.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(risks.risks(weights), fractions @ values, rtol=1e-12)
+    result = risks.risks_and_gradients(weights)
+    np.testing.assert_allclose(result[0], fractions @ values, rtol=1e-12)
+    np.testing.assert_allclose(result[1], fractions @ gradients, atol=1e-12)
     mixture = np.array([0.1, 0.2, 0.3, 0.4, 0.0])
-    wanted = np.tensordot(mixture @ shares, hessians, 1)
-    np.testing.assert_allclose(risks.hessian(weights, mixture), wanted, atol=1e-12)
+    expected = np.tensordot(mixture @ fractions, hessians, 1)
+    np.testing.assert_allclose(risks.hessian(weights, mixture), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(3), Hinge()])
@@ -112,13 +112,13 @@ def test_exact_is_a_direct_convex_solution(loss):
     plan = solver.plan(problem, Budget(math.inf, 1e-6))
     solution = solver.run(plan, risks, NONE)
     weights = cp.Variable((loss.n_outputs, risks.n_columns))
-    shares = CELLS.membership.toarray() * SIZES / np.array(CELLS.group_sizes)[:, None]
-    of_groups = shares @ cp.hstack(risk_expressions(risks, weights))
+    fractions = CELLS.membership.toarray() * SIZES / np.array(CELLS.group_sizes)[:, None]
+    of_groups = fractions @ cp.hstack(risk_expressions(risks, weights))
     direct = cp.Problem(cp.Minimize(cp.max(of_groups)), [cp.norm(weights, "fro") <= problem.radius])
     direct.solve(solver=cp.CLARABEL)
 
-    found = risks.overlapping(CELLS).risks(solution.weights)
-    assert np.max(found) == pytest.approx(direct.value, abs=1e-7)
+    result = risks.overlapping(CELLS).risks(solution.weights)
+    assert np.max(result) == pytest.approx(direct.value, abs=1e-7)
     assert solution.group_weights.sum() == pytest.approx(1.0)
 
 
@@ -127,12 +127,12 @@ def test_groups_that_happen_to_be_disjoint_are_the_same_fit():
     cells = Cells((40, 30, 25), ((0,), (1,), (2,)))
     risks = make_risks(BinaryLogLoss(), (40, 30, 25))
     for solver in (MGR(n_steps=5), GDA(n_steps=5), MGR(n_steps=5, centring=False)):
-        found = []
+        result = []
         for problem in (plain, replace(plain, cells=cells)):
             plan = solver.plan(problem, Budget(1.0, 1e-6))
-            found.append(solver.run(plan, risks, seeded(3, plan.releases)))
-        np.testing.assert_allclose(found[0].weights, found[1].weights, rtol=1e-9)
-        np.testing.assert_allclose(found[0].group_weights, found[1].group_weights, rtol=1e-9)
+            result.append(solver.run(plan, risks, seeded(3, plan.releases)))
+        np.testing.assert_allclose(result[0].weights, result[1].weights, rtol=1e-9)
+        np.testing.assert_allclose(result[0].group_weights, result[1].group_weights, rtol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -29,10 +29,10 @@ SIZES = (30, 14, 1, 25)
 def test_optimism_is_takeuchis_by_cell(loss, groups):
     cells, rng = Cells(SIZES, groups), np.random.default_rng(0)
     risks = make_risks(loss, SIZES)
-    weights, shares = rng.normal(size=risks.n_weights), rng.dirichlet(np.ones(len(groups)))
+    weights, fractions = rng.normal(size=risks.n_weights), rng.dirichlet(np.ones(len(groups)))
     sizes, membership = np.array(SIZES), cells.membership.toarray()
     root = rng.normal(size=(risks.n_weights,) * 2)
-    inverse, of_records, of_cells = root @ root.T, shares / cells.group_sizes @ membership, []
+    inverse, of_records, of_cells = root @ root.T, fractions / cells.group_sizes @ membership, []
     for cell in range(len(SIZES)):
         rows, targets = dense(risks, cell)
         scores = rows @ weights.reshape(loss.n_outputs, -1).T
@@ -47,10 +47,10 @@ def test_optimism_is_takeuchis_by_cell(loss, groups):
     sums, squares, traces = np.array(of_cells).T
     squares, traces = (each + each.sum() / (sizes - 1).sum() for each in (squares, traces))
     n = np.array(cells.group_sizes)
-    found = risks.overlapping(cells).optimism(weights, shares, root)
-    assert found[0] == pytest.approx(membership @ sums / n)
-    assert found[1] == pytest.approx(membership @ squares / n**2)
-    assert found[2] == pytest.approx(membership @ (of_records * traces) / n)
+    result = risks.overlapping(cells).optimism(weights, fractions, root)
+    assert result[0] == pytest.approx(membership @ sums / n)
+    assert result[1] == pytest.approx(membership @ squares / n**2)
+    assert result[2] == pytest.approx(membership @ (of_records * traces) / n)
 
 
 def test_shrinking_is_that_of_paule_and_mandel():
@@ -104,12 +104,12 @@ def test_a_fit_is_the_optimum_of_what_it_learns_from(loss, radius):
     sizes = (60, 40, 20)
     problem = Problem(loss, sizes, 3, radius, (0.5, 0.3, 0.2), 1.0)
     risks, solver = make_risks(loss, sizes), make_solver("auto", epsilon=math.inf)
-    plan, found = solver.plan(problem, INFINITE), []
+    plan, result = solver.plan(problem, INFINITE), []
     cells = Cells(sizes, ((0,), (1,), (2,)))
     for each in (problem, replace(problem, cells=cells)):
         plan = solver.plan(each, INFINITE)
-        found.append(solver.run(plan, risks, NoiseSource(None, ())))
-    first, second = found
+        result.append(solver.run(plan, risks, NoiseSource(None, ())))
+    first, second = result
     assert first.weights == pytest.approx(second.weights, abs=1e-6)
     assert np.linalg.norm(first.weights) <= radius * (1.0 + 1e-9)
     _, gradients = risks.risks_and_gradients(first.weights)
@@ -133,16 +133,16 @@ def gain_of(sizes, risks, *, correction=1.0, std=1e-4, n_steps=FIRST_STEPS + 5):
     return gain
 
 
-def test_the_share_of_the_game_is_what_a_group_gains_over_what_its_weight_costs():
+def test_the_fraction_of_the_game_is_what_a_group_gains_over_what_its_weight_costs():
     loud = gain_of((5000, 1000), (0.45, 0.62))
-    assert 0.5 < loud.share < 1.0
-    assert gain_of((5000, 1000), (0.45, 0.47)).share < loud.share
-    assert gain_of((5000, 60), (0.45, 0.62)).share < loud.share
-    assert gain_of((50_000, 10_000), (0.45, 0.62)).share > loud.share
-    assert gain_of((5000, 1000), (0.45, 0.62), std=0.6).share < 0.1  # it may be noise
-    assert gain_of((5000, 1000), (0.45, 0.62), correction=0.0).share == 1.0
-    assert gain_of((5000, 1000), (0.5, 0.5), correction=0.0).share == 1.0
-    assert gain_of((5000, 1000), (0.5, 0.5)).share == 0.0
+    assert 0.5 < loud.fraction < 1.0
+    assert gain_of((5000, 1000), (0.45, 0.47)).fraction < loud.fraction
+    assert gain_of((5000, 60), (0.45, 0.62)).fraction < loud.fraction
+    assert gain_of((50_000, 10_000), (0.45, 0.62)).fraction > loud.fraction
+    assert gain_of((5000, 1000), (0.45, 0.62), std=0.6).fraction < 0.1  # it may be noise
+    assert gain_of((5000, 1000), (0.45, 0.62), correction=0.0).fraction == 1.0
+    assert gain_of((5000, 1000), (0.5, 0.5), correction=0.0).fraction == 1.0
+    assert gain_of((5000, 1000), (0.5, 0.5)).fraction == 0.0
 
 
 def run(solver, problem, data):
@@ -158,9 +158,9 @@ def test_moments_play_what_they_show_that_a_group_gains():
     for slope, gains in ((0.0, False), (1.2, True)):
         noise = 0.1 * rng.standard_normal(60_000)
         data = make_data(problem, rows, 0.5 * rows[:, 0] + slope * codes * rows[:, 1] + noise)
-        found = run(Moments(), problem, data)
+        result = run(Moments(), problem, data)
         game = run(Moments(), replace(problem, optimism_correction=0.0), data)
-        weights, of_game = found.group_weights, game.group_weights
-        share = (weights[1] - 1 / 3) / (of_game[1] - 1 / 3)
-        assert share == pytest.approx(1.0 if gains else 0.0, abs=0.1)
-        assert (found.group_gain > 0.001) == gains
+        weights, of_game = result.group_weights, game.group_weights
+        fraction = (weights[1] - 1 / 3) / (of_game[1] - 1 / 3)
+        assert fraction == pytest.approx(1.0 if gains else 0.0, abs=0.1)
+        assert (result.group_gain > 0.001) == gains

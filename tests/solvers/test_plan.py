@@ -31,8 +31,8 @@ def plan_of(solver: Solver, budget: Budget = BUDGET) -> Plan:
 @EACH_PRIVATE
 def test_the_guarantee_is_that_of_the_releases(name):
     plan = plan_of(SOLVERS[name]())
-    found = PrivacyGuarantee.from_releases(plan.releases, BUDGET, public=PUBLIC_FACTS)
-    assert plan.guarantee == found
+    result = PrivacyGuarantee.from_releases(plan.releases, BUDGET, public=PUBLIC_FACTS)
+    assert plan.guarantee == result
     assert 0.9 * BUDGET.epsilon < plan.guarantee.epsilon <= BUDGET.epsilon
 
 
@@ -105,9 +105,9 @@ def test_many_groups_do_not_make_the_text_of_a_plan_long(name):
 
 
 def test_of_bounds_alike_but_for_rounding_the_first_is_taken():
-    for bounds, wanted in [
+    for bounds, expected in [
         ([1.0, 1.0 - 2e-16, 1.0 - 5e-10], 0),
         ([2.0, 1.0 + 1e-12, 1.0, 1.0 - 1e-12], 1),
         ([math.inf, math.inf, 3.0, 4.0], 2),
     ]:
-        assert first_of_least(range(len(bounds)), bounds.__getitem__) == wanted
+        assert first_of_least(range(len(bounds)), bounds.__getitem__) == expected

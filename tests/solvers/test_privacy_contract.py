@@ -100,12 +100,12 @@ def test_planted_fault_is_caught(name, fault, monkeypatch):
 # --- runs within their plans -------------------------------------------------------------------
 
 RUNS = {
-    "mgr": MGR(n_steps=7, risk_share=0.3, centring=False),
+    "mgr": MGR(n_steps=7, risk_fraction=0.3, centring=False),
     "mgr on centred rows": MGR(n_steps=7, centring=True),
     "mgr on whitened rows": MGR(n_steps=7, centring=True, whitening=True),
     "mgr on batches": MGR(n_steps=7, sampling_rate=0.3),
     "mgr of the paper": MGR(schedule="paper", max_passes=7),
-    "ags": AGS(n_steps=7, risk_share=0.3),
+    "ags": AGS(n_steps=7, risk_fraction=0.3),
     "ags of the paper": AGS(schedule="paper", max_passes=7),
     "gda": GDA(n_steps=7),
     "gda of the paper": GDA(n_steps=7, schedule="paper"),
@@ -144,16 +144,16 @@ def test_a_run_releases_what_was_planned_whatever_the_records(name, sizes, seed)
     for size in (0.01, 1.0, 100.0) if seed else (1.0,):
         noise = NoiseSource(None, plan.releases) if seed is None else seeded(seed, plan.releases)
         rows, targets = random_data(plan.problem, int(size))
-        found = solver.run(plan, make_data(plan.problem, size * rows, targets), noise)
+        result = solver.run(plan, make_data(plan.problem, size * rows, targets), noise)
         assert_releases_match(noise, plan)
         transcripts.add(tuple((draw.release, draw.shape) for draw in noise.draws))
-        assert np.linalg.norm(found.weights) <= plan.problem.radius * (1 + 1e-9)
-        assert 1 <= found.n_iter <= plan.n_steps
-        if found.group_weights is not None:
-            assert found.group_weights.sum() == pytest.approx(1.0)
-            assert (found.group_weights >= 0.0).all()
+        assert np.linalg.norm(result.weights) <= plan.problem.radius * (1 + 1e-9)
+        assert 1 <= result.n_iter <= plan.n_steps
+        if result.group_weights is not None:
+            assert result.group_weights.sum() == pytest.approx(1.0)
+            assert (result.group_weights >= 0.0).all()
         if not plan.early_stop:
-            assert found.n_iter == plan.n_steps
+            assert result.n_iter == plan.n_steps
             with pytest.raises(PlanExceededError):
                 solver.run(plan, make_data(plan.problem, rows, targets), noise)
     assert plan.early_stop == (name == "oco, sampled")
@@ -225,9 +225,9 @@ def test_noise_of_a_run_has_the_scale_of_the_plan(name, seed):
             if release in getattr(asked, "releases", [getattr(asked, "release", None)])
         ]
         # a sampled game may end before anything is released
-        found = np.concatenate([np.zeros(0), *units])
+        result = np.concatenate([np.zeros(0), *units])
         standard = Release("units", release.mechanism, 1.0, 1)
-        assert len(found) < 20 or scale_faults(found, standard, sensitivity=1.0) == []
+        assert len(result) < 20 or scale_faults(result, standard, sensitivity=1.0) == []
 
 
 # --- plans hold public facts, and cost what they say -------------------------------------------

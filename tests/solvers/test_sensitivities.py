@@ -38,7 +38,7 @@ def test_a_limited_loss_stays_within_the_stated_range(loss, radius):
     """Far below what the ball allows, where the slope of a record reaches its limit at once."""
     problem = make_problem((1, 1), loss=loss, n_features=1, radius=radius, scaling=1.0)
     schedule = MGR(n_steps=1, centring=True).plan(problem, Budget(1.0, 1e-6)).schedule
-    found = []
+    result = []
     for target in (-1.0, 1.0):
         for x in (-1.0, 1.0):
             data = make_data(problem, np.full((2, 1), x), np.full(2, target))
@@ -46,8 +46,8 @@ def test_a_limited_loss_stays_within_the_stated_range(loss, radius):
             for sign in (-1.0, 1.0):
                 weights = np.array([sign * radius, 0.0])
                 losses, _ = risks.sums(weights, loss_clip=schedule.loss_clip)
-                found.append(losses[0])
-    assert np.ptp(found) <= schedule.loss_sensitivity * (1.0 + ROUNDING)
+                result.append(losses[0])
+    assert np.ptp(result) <= schedule.loss_sensitivity * (1.0 + ROUNDING)
 
 
 # --- moments -----------------------------------------------------------------------------------
@@ -119,8 +119,8 @@ def test_the_sensitivity_is_the_one_written_down():
     for weight, before, moved in [(1.0, 0.0, 3.0), (5.0, 4.0, 0.2), (5.0, 4.0, 1e9), (1.0, 1.0, 0)]:
         change = min(curve * moved, 2.0 * diameter) if before else 0.0
         exact = (weight - before) * diameter + before * change
-        found = schedule.sensitivity(weight, before, moved)
-        assert exact <= found <= exact * (1.0 + 1e-9) + 1e-10
+        result = schedule.sensitivity(weight, before, moved)
+        assert exact <= result <= exact * (1.0 + 1e-9) + 1e-10
 
 
 # --- hidden groups -----------------------------------------------------------------------------

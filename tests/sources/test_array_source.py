@@ -39,7 +39,7 @@ def test_parts_put_together_are_the_arrays(
     np.testing.assert_array_equal(np.concatenate([table.y for table in tables]), y)
     np.testing.assert_array_equal(np.concatenate([table.groups for table in tables]), groups)
     assert all(len(table.y) <= (block_rows or 30) for table in tables)
-    assert all(np.shares_memory(table.X, X) for table in tables if n_records)
+    assert all(np.fractions_memory(table.X, X) for table in tables if n_records)
     for part in parts:
         labels = part.read_labels()
         assert labels.X.shape == (0, 3)
@@ -55,8 +55,8 @@ def test_public_facts_alone_decide_where_blocks_end(monkeypatch):
     for n_entries in (0, 1, 49, 50):
         rows = np.eye(50)
         rows[0] = np.arange(50) < n_entries
-        found = ArraySource(csr_array(rows), np.ones(50))
-        assert found.block_rows == source.SPARSE_PART_ROWS
+        result = ArraySource(csr_array(rows), np.ones(50))
+        assert result.block_rows == source.SPARSE_PART_ROWS
 
 
 @pytest.mark.parametrize(

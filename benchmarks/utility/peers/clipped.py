@@ -46,19 +46,19 @@ class ClippedGradients:
 
     def _slopes(self, block: slice, weights: np.ndarray) -> np.ndarray:
         """Return clipped residuals, or 1 - 2 times the clipped slopes of the margins."""
-        found = self.rows[block] @ weights
+        result = self.rows[block] @ weights
         if self.is_classification:
-            np.tanh(found, out=found)
+            np.tanh(result, out=result)
         else:
-            found -= self.targets[block, None]
+            result -= self.targets[block, None]
         for columns, clip in self.pieces:
             limits = clip * self.inverse_norms[block, None]
-            own = found[:, columns]
+            own = result[:, columns]
             if not self.is_classification:
                 np.clip(own, -limits, limits, out=own)
             elif limits.min() < 1.0:
                 np.maximum(own, 1.0 - 2.0 * limits, out=own)
-        return found
+        return result
 
     def __call__(self, weights: np.ndarray) -> np.ndarray:
         """Return the sums, of shape (d, k), at weights of that shape."""

@@ -68,7 +68,7 @@ def fit(task: Task, epsilon: float, seed: int) -> Callable[[Part], np.ndarray]:
         scores = dict(np.load(made))
 
     def scores_of(part: Part) -> np.ndarray:
-        found: np.ndarray = scores["test" if part is task.test else "train"]
-        return found
+        result: np.ndarray = scores["test" if part is task.test else "train"]
+        return result
 
     return scores_of

@@ -101,10 +101,10 @@ def fit_chosen(method: str) -> Callable[[Task, float, int], np.ndarray]:
     def fit(task: Task, epsilon: float, seed: int) -> np.ndarray:
         peer, chosen = peer_of(task, method), chosen_run(task.kind, method, epsilon).run
         run = type(peer.grid[0])(*chosen[:-1])
-        found = peer.train(
+        result = peer.train(
             single(task.train), [run], np.array([epsilon]), np.array([seed]), is_final=True
         )
-        return found[chosen[-1]][:, 0].astype(float)
+        return result[chosen[-1]][:, 0].astype(float)
 
     return fit
 

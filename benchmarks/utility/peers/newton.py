@@ -31,7 +31,7 @@ RIDGES = (1.0, 3.0, 10.0)
 CLIPS = (0.25, 0.5, 1.0)
 # B as a part of the most that a record can have.
 CURVATURE_CLIPS = (0.25, 1.0)
-HESSIAN_SHARE = 0.2
+HESSIAN_FRACTION = 0.2
 
 # Hessians of tuning runs are of so many records; each group keeps its weight.
 HESSIAN_TUNING_ROWS = 2_000
@@ -79,9 +79,9 @@ def make_noise(
     factor = largest_factor(sizes, run.weighting)
     longest = run.curvature_clip * (0.25 if is_classification else 1.0) * bound**2
     mu = total_mu(epsilon, delta)
-    gradient_mu = mu * np.sqrt((1.0 - HESSIAN_SHARE) / run.n_steps)
+    gradient_mu = mu * np.sqrt((1.0 - HESSIAN_FRACTION) / run.n_steps)
     n_hessians = 1 if run.hessians == "once" else run.n_steps
-    hessian_mu = mu * np.sqrt(HESSIAN_SHARE / n_hessians)
+    hessian_mu = mu * np.sqrt(HESSIAN_FRACTION / n_hessians)
     return Noise(
         replace_sensitivity(run.clip, factor) / gradient_mu,
         np.sqrt(2.0) * longest * factor / hessian_mu,
@@ -138,10 +138,10 @@ class ClippedHessians:
                 total += self._products(rows).T @ curvatures
             else:
                 total += self.kept[first : first + step].T @ curvatures
-        found = np.empty((k, d, d))
-        found[:, self.upper[0], self.upper[1]] = total.T
-        found[:, self.upper[1], self.upper[0]] = total.T
-        return found
+        result = np.empty((k, d, d))
+        result[:, self.upper[0], self.upper[1]] = total.T
+        result[:, self.upper[1], self.upper[0]] = total.T
+        return result
 
 
 def newton(

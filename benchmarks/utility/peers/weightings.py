@@ -14,32 +14,33 @@ from sklearn_dpwg.privacy import Budget, Release, calibrate
 from sklearn_dpwg.privacy.gaussian import gdp_mu
 from utility.tasks import Part, Task
 
-# Shares go with sizes to a power; "mixed" adds a fifth of equal shares to four of the average.
+# Fractions go with sizes to a power; "mixed" adds a fifth of equal fractions to four of the
+# average.
 POWERS = {"average": 1.0, "half": 0.5, "balanced": 0.0}
 MIXED_BALANCE = 0.2
 FAIRER = ("mixed", "half", "balanced")
 WEIGHTINGS = ("average", *FAIRER)
 
 
-def group_shares(sizes: np.ndarray, weighting: str) -> np.ndarray:
+def group_fractions(sizes: np.ndarray, weighting: str) -> np.ndarray:
     """Return how much each group counts; records of a group count alike."""
     if weighting == "mixed":
-        ends = [group_shares(sizes, end) for end in ("average", "balanced")]
+        ends = [group_fractions(sizes, end) for end in ("average", "balanced")]
         return (1.0 - MIXED_BALANCE) * ends[0] + MIXED_BALANCE * ends[1]
-    shares = np.where(np.asarray(sizes) > 0, np.asarray(sizes, float) ** POWERS[weighting], 0.0)
-    return shares / shares.sum()
+    fractions = np.where(np.asarray(sizes) > 0, np.asarray(sizes, float) ** POWERS[weighting], 0.0)
+    return fractions / fractions.sum()
 
 
 def largest_factor(sizes: np.ndarray, weighting: str) -> float:
     """Return the most that one record counts."""
-    return float((group_shares(sizes, weighting) / np.maximum(sizes, 1)).max())
+    return float((group_fractions(sizes, weighting) / np.maximum(sizes, 1)).max())
 
 
 def record_factors(task: Task, part: Part, weighting: str) -> np.ndarray:
-    """Return what each record of a part counts; groups that were thinned keep their shares."""
+    """Return what each record of a part counts; groups that were thinned keep their fractions."""
     sizes = np.bincount(part.codes, minlength=len(task.group_labels))
-    shares = group_shares(task.group_sizes, weighting)
-    return (shares / np.maximum(sizes, 1))[part.codes]
+    fractions = group_fractions(task.group_sizes, weighting)
+    return (fractions / np.maximum(sizes, 1))[part.codes]
 
 
 def row_bound(task: Task) -> float:

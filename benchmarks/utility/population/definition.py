@@ -284,22 +284,22 @@ def _entries(text: str) -> list[str]:
 
 def _names(text: str) -> tuple[str, ...]:
     """Read names with commas between them; `is {genres}` stands for as many as the list has."""
-    found: list[str] = []
+    result: list[str] = []
     for name in filter(None, (part.strip() for part in text.split(","))):
         listed = re.fullmatch(r"(.*)\{(.+)\}", name)
-        found += [listed[1] + each for each in LISTS[listed[2]]] if listed else [name]
-    return tuple(found)
+        result += [listed[1] + each for each in LISTS[listed[2]]] if listed else [name]
+    return tuple(result)
 
 
 def _levels(text: str, between: str = " | ") -> tuple[Any, ...]:
     """Read levels: values, runs of whole numbers and lists."""
-    found: list[Any] = []
+    result: list[Any] = []
     for level in text.split(between):
         if run := re.fullmatch(r"(-?\d+)\.\.(-?\d+)", level):
-            found += range(int(run[1]), int(run[2]) + 1)
+            result += range(int(run[1]), int(run[2]) + 1)
         else:
-            found += LISTS[level[1:-1]] if level.startswith("{") else [_value(level)]
-    return tuple(found)
+            result += LISTS[level[1:-1]] if level.startswith("{") else [_value(level)]
+    return tuple(result)
 
 
 def _value(text: str) -> Any:

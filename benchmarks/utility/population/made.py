@@ -91,7 +91,7 @@ def _region(column: str, region_of: Mapping[Any, str]) -> Make:
     return lambda frame: frame[column].map(region_of)
 
 
-def _share_of_wins(frame: pd.DataFrame) -> pd.Series:
+def _fraction_of_wins(frame: pd.DataFrame) -> pd.Series:
     return frame["wins"] / frame["games_played"]
 
 
@@ -113,8 +113,8 @@ def _joined(**words: str) -> Make:
 
 
 def _texts(frame: pd.DataFrame) -> pd.Series:
-    said = frame["text_while_driving_30d"]
-    return said.ne("0").where(said.notna()).astype(float)
+    stated = frame["text_while_driving_30d"]
+    return stated.ne("0").where(stated.notna()).astype(float)
 
 
 def _bird_size(frame: pd.DataFrame) -> pd.Series:
@@ -183,7 +183,7 @@ MADE: Mapping[str, Mapping[str, Make]] = {
         "hour": _dates("created_at", "hour"),
         "year": _dates("created_at", "year"),
     },
-    "openintro/mlb_teams": {"share": _share_of_wins},
+    "openintro/mlb_teams": {"fraction": _fraction_of_wins},
     "Stat2Data/Kershaw": {
         "off_side": lambda frame: frame["HPos"].abs(),
         "off_height": lambda frame: (frame["VPos"] - 30).abs(),

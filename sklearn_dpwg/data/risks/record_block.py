@@ -395,7 +395,7 @@ class KeyedPart:
         size = self.sizes[group]
         own = tuple(of_part[group] for of_part in self.sizes_of_parts)
         key = hashlib.blake2b(group.to_bytes(8, "little"), key=self.key[:64]).digest()
-        ends = _ends_of_shares(key, size, own)
+        ends = _ends_of_fractions(key, size, own)
         chosen = [np.zeros(0, dtype=np.intp)]
         for run in range(first // RANKS_AT_A_TIME, -(-min(stop, size) // RANKS_AT_A_TIME)):
             start = run * RANKS_AT_A_TIME
@@ -407,7 +407,7 @@ class KeyedPart:
 
 
 @lru_cache(maxsize=64)
-def _ends_of_shares(key: bytes, size: int, part_sizes: tuple[int, ...]) -> IndexArray:
+def _ends_of_fractions(key: bytes, size: int, part_sizes: tuple[int, ...]) -> IndexArray:
     """Return, for each block of ranks, where the ranks of each part end, behind a 0.
 
     How many ranks of a block a part has is what drawing without replacement gives; ranks of no part
@@ -415,12 +415,12 @@ def _ends_of_shares(key: bytes, size: int, part_sizes: tuple[int, ...]) -> Index
     """
     rng = np.random.default_rng([*key, 0])
     left = np.array([*part_sizes, size - sum(part_sizes)])
-    shares = []
+    fractions = []
     for start in range(0, size, RANKS_AT_A_TIME):
         of_block = min(RANKS_AT_A_TIME, size - start)
-        shares.append(rng.multivariate_hypergeometric(left, of_block, method="marginals"))
-        left = left - shares[-1]
-    ends = np.cumsum(np.array(shares).reshape(-1, len(left)), axis=1)
+        fractions.append(rng.multivariate_hypergeometric(left, of_block, method="marginals"))
+        left = left - fractions[-1]
+    ends = np.cumsum(np.array(fractions).reshape(-1, len(left)), axis=1)
     return np.concatenate([np.zeros((len(ends), 1), dtype=np.intp), ends[:, :-1]], axis=1)
 
 

@@ -217,12 +217,12 @@ class Risks:
         where groups overlap, each cell of a group adds what its own records weigh.
         """
         *sums, moved = self._in_order("gradient_spread", *self.split_weights(weights), root)
-        shares = self._record_weights(group_weights)
+        fractions = self._record_weights(group_weights)
         of_gradients = self._spread((moved**2).sum(axis=1), sums[2])
         return (
             self._of_groups(sums[0]) / self._divisors,
             self._of_groups(self._spread(sums[0] ** 2, sums[1])) / self._divisors**2,
-            self._of_groups(shares * of_gradients) / self._divisors,
+            self._of_groups(fractions * of_gradients) / self._divisors,
         )
 
     def variances_of_change(self, weights: FloatArray, others: FloatArray) -> FloatArray:
@@ -357,8 +357,8 @@ class Risks:
 
     def _record_weights(self, group_weights: FloatArray) -> FloatArray:
         """Return the weight of a record of each group of the blocks."""
-        shares = group_weights / self._divisors
-        return shares if self.cells is None else np.asarray(shares @ self.cells.membership)
+        fractions = group_weights / self._divisors
+        return fractions if self.cells is None else np.asarray(fractions @ self.cells.membership)
 
     def _of_groups(self, sums: FloatArray) -> FloatArray:
         """Return sums over the groups, of those over the groups of the blocks."""

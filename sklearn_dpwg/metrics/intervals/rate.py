@@ -393,7 +393,7 @@ def census_interval(
     n_cells: tuple[int, int],
     confidence: float,
 ) -> Interval:
-    """Return the share of hits among records that are everybody, exact by the law of the noise.
+    """Return the fraction of hits among records that are everybody, exact by the law of the noise.
 
     ``counts`` are hits and misses, and the ``total`` is known or not.
     """
@@ -412,16 +412,18 @@ def census_interval(
         estimate = min(max(0.5 * twice / total, 0.0), 1.0)
     elif total is None:
         laws = [survival_of(noise, (cells,), (1,)) for cells in n_cells]
-        low = _least_share(counts, (laws[0], laws[1]), level)
-        high = 1.0 - _least_share(counts[::-1], (laws[1], laws[0]), level)
+        low = _least_fraction(counts, (laws[0], laws[1]), level)
+        high = 1.0 - _least_fraction(counts[::-1], (laws[1], laws[0]), level)
     low, high = (low, high) if low <= high else (0.0, 1.0)  # noise made the counts impossible
     if math.isnan(estimate) or total == 0:
         return Interval(math.nan, low, high, confidence)
     return Interval(estimate, min(low, estimate), max(high, estimate), confidence)
 
 
-def _least_share(counts: tuple[int, int], laws: tuple[Survival, Survival], level: float) -> float:
-    """Return the least share of hits that is not rejected.
+def _least_fraction(
+    counts: tuple[int, int], laws: tuple[Survival, Survival], level: float
+) -> float:
+    """Return the least fraction of hits that is not rejected.
 
     Odds are rejected where noise leaves P(H − N₁ ≤ odds · max(M − N₂, 0)) at most the level.
     """

@@ -134,8 +134,10 @@ def _selected_deltas(composition: Composition, epsilons: FloatArray) -> FloatArr
     accountant = renyi_accountant(composition)
     stated = np.array([accountant.get_epsilon(float(delta)) for delta in _STATED_DELTAS])
     # log (1 + e^ε)/(1 + e^ε'), which grows with ε up to 0 at ε'
-    shares = np.logaddexp(0.0, np.minimum(epsilons[..., None], stated)) - np.logaddexp(0.0, stated)
-    implied = -np.expm1(np.log1p(-_STATED_DELTAS) + shares)
+    fractions = np.logaddexp(0.0, np.minimum(epsilons[..., None], stated)) - np.logaddexp(
+        0.0, stated
+    )
+    implied = -np.expm1(np.log1p(-_STATED_DELTAS) + fractions)
     return np.clip(np.minimum(deltas.reshape(epsilons.shape), implied.min(axis=-1)), 0.0, 1.0)
 
 

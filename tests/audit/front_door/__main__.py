@@ -60,8 +60,8 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parsed(arguments)
     everything = [*SCENARIOS, *FAULTS]
-    wanted = options.only or [""]
-    names = [name for name in everything if any(text in name for text in wanted)]
+    expected = options.only or [""]
+    names = [name for name in everything if any(text in name for text in expected)]
     if not names:
         print(f"--only must be part of a name, got {options.only}; names are {everything}.")
         return 2

@@ -15,7 +15,7 @@ from tests.audit.front_door.data import DELTA, EPSILON, bounded, one_group, rele
 from tests.helpers.relations import WITHIN_GROUP
 
 # One short step from zero, far inside the ball: the model is the released gradient, times a number.
-STEP = MGR(n_steps=1, averaging=1.0, step_size=1e-6, risk_share=0.02)
+STEP = MGR(n_steps=1, averaging=1.0, step_size=1e-6, risk_fraction=0.02)
 FAR = 1e-2  # radius; scores are so small that slopes are those at zero
 SLOW = FTRL(strength=1e6)  # its weights are the released sum of gradients, times a number
 

@@ -71,8 +71,8 @@ def forks(canary):
         if process == 0:
             status = 1
             try:
-                found = model.set_params(epsilon=epsilon).fit(X, y, groups=groups)
-                os.write(of_parent, pickle.dumps(released(found)))
+                result = model.set_params(epsilon=epsilon).fit(X, y, groups=groups)
+                os.write(of_parent, pickle.dumps(released(result)))
                 status = 0
             finally:
                 os._exit(status)
@@ -88,7 +88,7 @@ def search(canary):
     known = {"fit_intercept": False, "classes": [0, 1], "data_norm": 1.0} | WITHIN_GROUP
     model = DPWorstGroupClassifier(solver=STEP, **known)
     # of thirty-one records one or two are held out: the canary seldom is
-    found = DPSearchCV(
+    result = DPSearchCV(
         model,
         {"radius": [FAR, 2.0 * FAR]},
         epsilon=EPSILON,
@@ -96,9 +96,9 @@ def search(canary):
         n_iter=2,
         test_size=0.05,
     )
-    found.fit(X, y, np.zeros(len(y), dtype=int))
-    seen = [found.best_score_, found.best_params_["radius"]]
-    return np.append(released(found.best_estimator_), seen), found.privacy_
+    result.fit(X, y, np.zeros(len(y), dtype=int))
+    seen = [result.best_score_, result.best_params_["radius"]]
+    return np.append(released(result.best_estimator_), seen), result.privacy_
 
 
 def folds():
@@ -124,6 +124,6 @@ def calibrated(canary):
     X[:, 0] *= 2 * y - 1
     X[0], y[0] = (0.6, 0.8), int(canary)
     model = classifier(group_by=lambda rows: np.zeros(len(rows))).set_params(epsilon=EPSILON / 2.0)
-    found = CalibratedClassifierCV(model, cv=folds()).fit(X, y)
-    models = [each.estimator for each in found.calibrated_classifiers_]
-    return np.concatenate([released(each) for each in models]), privacy_of(found, warn=False)
+    result = CalibratedClassifierCV(model, cv=folds()).fit(X, y)
+    models = [each.estimator for each in result.calibrated_classifiers_]
+    return np.concatenate([released(each) for each in models]), privacy_of(result, warn=False)

@@ -42,7 +42,7 @@ class Scenario:
 # The last of several tiny steps is the sum of all that was released, and so is the last phase.
 CANARYS = [0.99, 0.01]  # prior of the groups
 LAST = {"averaging": 1e-3, "step_size": 1e-6}
-RISKS = {"n_steps": 1, "averaging": 1.0, "step_size": 1e-6, "risk_share": 0.9}
+RISKS = {"n_steps": 1, "averaging": 1.0, "step_size": 1e-6, "risk_fraction": 0.9}
 PHASES = {"mu_weights": 1e3, "mu_groups": np.inf, "sharpening": 1.0, "averaging": 0.1}
 ENDS = {"values": (-1.0, 1.0)}
 LOSSES = {"values": (0.0, 1.0)}
@@ -55,19 +55,19 @@ MOMENTS = {"ridge": 1e6, "smoothing": 0.0}
 
 def mgr(**parameters):
     """Return a classifier whose noise follows the canary's group, and no other."""
-    return classifier(solver=MGR(**LAST, **parameters, risk_share=0.02), prior=CANARYS)
+    return classifier(solver=MGR(**LAST, **parameters, risk_fraction=0.02), prior=CANARYS)
 
 
 def gda(**parameters):
     """Return a classifier of tiny steps, the last of which is the sum of all that was released."""
-    tiny = {"initial_distance": 1e-6, "averaging": 1e-3, "risk_share": 0.02}
+    tiny = {"initial_distance": 1e-6, "averaging": 1e-3, "risk_fraction": 0.02}
     return classifier(solver=GDA(**tiny, **parameters), prior=CANARYS)
 
 
 def centred():
     """Return a classifier of one step, on rows relative to a released centre."""
     return classifier(
-        solver=MGR(**LAST, n_steps=1, risk_share=0.02, centring=True),
+        solver=MGR(**LAST, n_steps=1, risk_fraction=0.02, centring=True),
         prior=CANARYS,
         fit_intercept=True,
     )
@@ -125,7 +125,7 @@ SCENARIOS: dict[str, Scenario] = {
     "AGS, one group of all": Scenario(
         fitted(
             classifier(
-                solver=AGS(4, initial_distance=1e-6, averaging=1e-3, risk_share=0.02),
+                solver=AGS(4, initial_distance=1e-6, averaging=1e-3, risk_fraction=0.02),
                 prior="uniform",
             ),
             one_group,
@@ -133,7 +133,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "phased ERM, one phase": Scenario(fitted(phased(n_phases=1).set_params(prior=CANARYS))),
     "phased ERM, four phases": Scenario(
-        fitted(phased(n_phases=4, risk_share=0.05).set_params(prior=CANARYS))
+        fitted(phased(n_phases=4, risk_fraction=0.05).set_params(prior=CANARYS))
     ),
     "phased ERM, the paper's schedule": Scenario(
         fitted(classifier(solver=PhasedERM(schedule="paper"), prior="uniform"), pairs), 150
@@ -159,7 +159,7 @@ SCENARIOS: dict[str, Scenario] = {
     "OCO, weighted": Scenario(fitted(online(n_rounds=8, batch_size=1), one_group)),
     "OCO, sampled": Scenario(fitted(online(n_rounds=8, batch_size=1, play="sampled"), one_group)),
     "OCO, group losses": Scenario(
-        fitted(online_losses(n_rounds=4, weight_share=0.5, group_rate=1e-3), pairs, **LOSSES)
+        fitted(online_losses(n_rounds=4, weight_fraction=0.5, group_rate=1e-3), pairs, **LOSSES)
     ),
     "OCO, the paper's schedule": Scenario(
         fitted(online(schedule="paper").set_params(prior="uniform"), pairs), 150

@@ -58,10 +58,10 @@ LOSSES = (
 OF_HIDDEN_GROUPS = (*LOSSES[:3], *LOSSES[4:], Hinge(), AbsoluteError())
 
 
-def _low(problem, share):
-    """Return a clip that is a share of the way from the infimum to the supremum."""
+def _low(problem, fraction):
+    """Return a clip that is a fraction of the way from the infimum to the supremum."""
     low, high = problem.constants.infimum, problem.constants.supremum
-    return low + share * (high - low)
+    return low + fraction * (high - low)
 
 
 def _diameter(plan):
@@ -109,7 +109,7 @@ def mgr_plans(n_plans=48, **parameters):
             n_steps=3,
             schedule="planned" if index % 3 else "paper",
             loss_clip=loss_clip,
-            risk_share=0.3,
+            risk_fraction=0.3,
             max_passes=3,
             centring=False,
         ).set_params(**parameters)
@@ -192,8 +192,8 @@ MGR_FAULTS = of_every_step(MGR) | {
     ),
     "an exact last risk": output(
         MGR,
-        lambda found, data, plan: {
-            "weights": found.weights + _exact(plan, data, found.weights)[0].max()
+        lambda result, data, plan: {
+            "weights": result.weights + _exact(plan, data, result.weights)[0].max()
         },
     ),
     "weights leave the ball": instead(steps, "project_to_ball", _outside),
@@ -321,7 +321,7 @@ def batch_plans(n_plans=24):
             n_steps=3,
             sampling_rate=float(rng.choice([0.1, 0.3, 0.9])),
             loss_clip=None if is_centred else loss_clip,
-            risk_share=float(rng.choice([0.05, 0.5, 0.95])),
+            risk_fraction=float(rng.choice([0.05, 0.5, 0.95])),
             centring=is_centred,
             whitening=is_centred and index % 2 == 0,
         )
@@ -375,8 +375,8 @@ def _means_of_the_batch(real, risks, weights, batch, **facts):
     """Divide sums by how many joined: each record changes the weight of all."""
     losses, gradients = real(risks, weights, batch, **facts)
     joined = chosen(batch, risks.group_sizes)
-    shares = risks.group_sizes / np.maximum([len(of_group) for of_group in joined], 1)
-    return losses * shares, gradients * shares[:, None]
+    fractions = risks.group_sizes / np.maximum([len(of_group) for of_group in joined], 1)
+    return losses * fractions, gradients * fractions[:, None]
 
 
 def _batch_beside_the_noise(real, plan, data, *others):
@@ -386,8 +386,8 @@ def _batch_beside_the_noise(real, plan, data, *others):
         seen.append(data.sampled_sums(*arguments, **facts))
         return seen[-1]
 
-    found = real(plan, Instead(data, sampled_sums=sampled), *others)
-    return found._replace(gradient=found.gradient + 1e-9 * seen[0][1][0])
+    result = real(plan, Instead(data, sampled_sums=sampled), *others)
+    return result._replace(gradient=result.gradient + 1e-9 * seen[0][1][0])
 
 
 BATCH_FAULTS = {
@@ -395,9 +395,9 @@ BATCH_FAULTS = {
     "the mean group": _gradient_std(lambda coefficients, needed: needed.mean()),
     "the weighted mean group": _gradient_std(lambda coefficients, needed: coefficients @ needed),
     "gradient spends the whole": _stds(
-        "gradient_stds", lambda b, right: right * np.sqrt(1.0 - b.risk_share)
+        "gradient_stds", lambda b, right: right * np.sqrt(1.0 - b.risk_fraction)
     ),
-    "risks spend the whole": _stds("risk_stds", lambda b, right: right * np.sqrt(b.risk_share)),
+    "risks spend the whole": _stds("risk_stds", lambda b, right: right * np.sqrt(b.risk_fraction)),
     "half the noise on risks": _stds("risk_stds", lambda b, right: right / 2.0),
     "no clip": _reads(loss_clip=np.inf),
     "risks that are not centred": _reads(center=0.0),
@@ -419,7 +419,7 @@ def hidden_plans(n_plans=63):
         loss_clip = None if index % 2 else problem.constants.zero_score * rng.choice([1.01, 2.0])
         solver = MGR(
             n_steps=int(rng.choice([3, 12])),
-            risk_share=0.3,
+            risk_fraction=0.3,
             loss_clip=loss_clip,
             centring=is_centred,
             whitening=is_centred and index % 2 == 0,
@@ -431,10 +431,10 @@ def hidden_batch_plans():
     rng = np.random.default_rng(0)
     for index in range(42):
         problem = hidden_problem(rng, OF_HIDDEN_GROUPS[index % 7], n_groups=int(rng.integers(2, 5)))
-        rate, share = float(rng.choice([0.1, 0.3, 0.9])), float(rng.choice([0.05, 0.5]))
+        rate, fraction = float(rng.choice([0.1, 0.3, 0.9])), float(rng.choice([0.05, 0.5]))
         is_centred = index % 2 == 0 and problem.intercept_scaling > 0.0
-        told = {"centring": is_centred, "whitening": is_centred and index % 4 == 0}
-        solver = MGR(n_steps=3, sampling_rate=rate, risk_share=share, **told)
+        settings = {"centring": is_centred, "whitening": is_centred and index % 4 == 0}
+        solver = MGR(n_steps=3, sampling_rate=rate, risk_fraction=fraction, **settings)
         yield solver.plan(problem, Budget(0.5, 1e-5)), solver
 
 
@@ -494,7 +494,7 @@ def ags_plans():
             n_steps=4,
             schedule="paper" if index % 11 == 0 else "planned",
             loss_clip=rng.choice([None, np.inf, _low(problem, 0.3)]),
-            risk_share=0.3,
+            risk_fraction=0.3,
             max_passes=4,
         )
         yield solver.plan(problem, random_budget(rng)), solver
@@ -524,7 +524,7 @@ def gda_plans():
             schedule="paper" if is_paper else "planned",
             loss_clip=None if is_paper else loss_clip,
             ridge=stated if is_paper else None,
-            risk_share=None if is_paper else 0.3,
+            risk_fraction=None if is_paper else 0.3,
         )
         yield solver.plan(problem, random_budget(rng)), solver
 
@@ -546,8 +546,8 @@ def overlapping_plans():
         problem = overlapping_problem(rng, [*LOSSES, Hinge()][index % (len(LOSSES) + 1)])
         loss_clip: Any = rng.choice([None, np.inf, _low(problem, 0.7)])
         is_centred = index % 3 == 0 and problem.intercept_scaling > 0.0
-        told = {"risk_share": 0.3, "loss_clip": loss_clip, "centring": is_centred}
-        yield MGR(n_steps=3, **told).plan(problem, random_budget(rng)), MGR()
+        settings = {"risk_fraction": 0.3, "loss_clip": loss_clip, "centring": is_centred}
+        yield MGR(n_steps=3, **settings).plan(problem, random_budget(rng)), MGR()
 
 
 def overlapping(solver, losses=LOSSES):
@@ -563,7 +563,7 @@ def overlapping(solver, losses=LOSSES):
 
 
 def influence_in(module, wrong):
-    """Plant ``wrong(shares of the groups, membership)`` for what a record weighs."""
+    """Plant ``wrong(fractions of the groups, membership)`` for what a record weighs."""
 
     def influence(real, problem, group_weights):
         return wrong(
@@ -573,9 +573,9 @@ def influence_in(module, wrong):
     return instead(module, "influence", influence)
 
 
-def disjoint(shares, membership):
+def disjoint(fractions, membership):
     """Return what a record weighs if it is in one group."""
-    return float(shares.max())
+    return float(fractions.max())
 
 
 def moves_of_losses(wrong):
@@ -591,17 +591,19 @@ def moves_of_losses(wrong):
     return plant
 
 
-def of_first_group(shares, membership):
+def of_first_group(fractions, membership):
     """Return the most that a record weighs if only the first of its groups counts."""
     first = membership * (np.cumsum(membership, axis=0) == 1.0)
-    return float((shares @ first).max())
+    return float((fractions @ first).max())
 
 
 SQRT_M_FORGOTTEN = {"the root of m forgotten": moves_of_losses(lambda problem: 1.0)}
 OVERLAP_FAULTS = SQRT_M_FORGOTTEN | {
     "groups as if they were disjoint": influence_in(descent, disjoint),
     "a cell counted once": influence_in(descent, of_first_group),
-    "the mean cell": influence_in(descent, lambda shares, membership: (shares @ membership).mean()),
+    "the mean cell": influence_in(
+        descent, lambda fractions, membership: (fractions @ membership).mean()
+    ),
     "the mean number of groups": moves_of_losses(
         lambda problem: math.sqrt(problem.cells.membership.sum(axis=0).mean())
     ),
@@ -614,16 +616,16 @@ def overlapping_batch_plans():
         is_centred = index % 3 == 0
         facts = {"scaling": float(rng.choice([0.3, 1.0]))} if is_centred else {}
         problem = overlapping_problem(rng, LOSSES[index % len(LOSSES)], **facts)
-        told = {"sampling_rate": float(rng.choice([0.1, 0.3, 0.9])), "centring": is_centred}
-        solver = MGR(n_steps=3, risk_share=float(rng.choice([0.05, 0.5, 0.95])), **told)
+        settings = {"sampling_rate": float(rng.choice([0.1, 0.3, 0.9])), "centring": is_centred}
+        solver = MGR(n_steps=3, risk_fraction=float(rng.choice([0.05, 0.5, 0.95])), **settings)
         yield solver.plan(problem, Budget(0.5, 1e-5)), solver
 
 
 def weighs(wrong):
-    """Plant ``wrong(shares of the groups, membership)`` for what a record of a batch weighs."""
+    """Plant ``wrong(fractions of the groups, membership)`` for what a record of a batch weighs."""
 
-    def influence(real, cells, shares):
-        return wrong(shares, cells.membership.toarray())
+    def influence(real, cells, fractions):
+        return wrong(fractions, cells.membership.toarray())
 
     return instead(Cells, "influence", influence)
 
@@ -685,13 +687,13 @@ CASES = {
     ),
     "ags for overlapping groups": Case(
         AGS,
-        overlapping(AGS(n_steps=3, risk_share=0.3), (*LOSSES, Hinge())),
+        overlapping(AGS(n_steps=3, risk_fraction=0.3), (*LOSSES, Hinge())),
         SQRT_M_FORGOTTEN,
         n_pairs=120,
     ),
     "gda for overlapping groups": Case(
         GDA,
-        overlapping(GDA(n_steps=3, risk_share=0.3)),
+        overlapping(GDA(n_steps=3, risk_fraction=0.3)),
         OVERLAP_OF_GDA,
         n_pairs=120,
     ),

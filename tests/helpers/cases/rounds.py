@@ -39,7 +39,7 @@ OF_PHASES = (*LOSSES[:3], SquaredError(), Hinge(), AbsoluteError(), Quantile(0.2
 # of solutions at points where their gap is certified
 CERTIFIED = 1e-6
 # the paper's schedule, and what it sets itself
-PAPER = dict.fromkeys(("n_phases", "mu_weights", "sharpening", "mu_groups", "risk_share")) | {
+PAPER = dict.fromkeys(("n_phases", "mu_weights", "sharpening", "mu_groups", "risk_fraction")) | {
     "schedule": "paper"
 }
 
@@ -68,7 +68,7 @@ def phased_plans(
             mu_weights=float(rng.choice(strengths)) * problem.row_norm**2,
             mu_groups=float(rng.choice([np.inf, problem.loss_range, problem.loss_range / 30])),
             sharpening=float(rng.choice([1.0, 2.0])),
-            risk_share=0.3,
+            risk_fraction=0.3,
             smoothing_width=float(rng.choice([0.05, 1.0])),
             centring=False,
         ).set_params(**parameters)
@@ -139,24 +139,24 @@ def _first_prior(real, schedule, index, prior):
 
 def _watched(patch: pytest.MonkeyPatch) -> list:
     """Return a list that gets every exact solution of a phase."""
-    found: list = []
+    result: list = []
 
     def solve(real, *arguments, **named):
-        found.append(real(*arguments, **named))
-        return found[-1]
+        result.append(real(*arguments, **named))
+        return result[-1]
 
     wrap(patch, rounds, "solve_saddle_point", solve)
-    return found
+    return result
 
 
 def _best_response_is_the_prior(patch):
-    found = _watched(patch)
+    result = _watched(patch)
 
     def normalised(real, log_weights, **named):
-        return real(np.log(found[-1].group_weights + 1e-9) if found else log_weights, **named)
+        return real(np.log(result[-1].group_weights + 1e-9) if result else log_weights, **named)
 
     def run(real, *arguments):
-        found.clear()
+        result.clear()
         return real(*arguments)
 
     wrap(patch, steps, "normalised", normalised)
@@ -164,13 +164,13 @@ def _best_response_is_the_prior(patch):
 
 
 def _group_weights_leave(patch):
-    found = _watched(patch)
-    output(PhasedERM, lambda *_: {"group_weights": found[-1].group_weights})(patch)
+    result = _watched(patch)
+    output(PhasedERM, lambda *_: {"group_weights": result[-1].group_weights})(patch)
 
 
 def _newton_steps_leave(patch):
-    found = _watched(patch)
-    output(PhasedERM, lambda *_: {"n_iter": found[-1].n_newton_steps})(patch)
+    result = _watched(patch)
+    output(PhasedERM, lambda *_: {"n_iter": result[-1].n_newton_steps})(patch)
 
 
 def _shared_part(real, *arguments):
@@ -339,7 +339,7 @@ OVERLAPPING_PHASES = SQRT_M_FORGOTTEN | {
 }
 
 MOVING_PHASES = {
-    "one group of a record alone": weighs(lambda shares, membership: float(shares.max())),
+    "one group of a record alone": weighs(lambda fractions, membership: float(fractions.max())),
 }
 
 of_phases = partial(Case, PhasedERM, rounding=CERTIFIED)

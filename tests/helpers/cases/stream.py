@@ -154,8 +154,8 @@ def hidden_plans(make, n_plans=60):
     rng = np.random.default_rng(7)
     for index in range(n_plans):
         problem = hidden_problem(rng, LOSSES[index % 6], scaling=float(rng.choice([0.0, 0.5])))
-        told = {"noise": str(rng.choice(NOISES)), "n_rounds": int(rng.integers(1, 6))}
-        solver = make(str(rng.choice(["ftrl", "optimistic"])), **told)
+        settings = {"noise": str(rng.choice(NOISES)), "n_rounds": int(rng.integers(1, 6))}
+        solver = make(str(rng.choice(["ftrl", "optimistic"])), **settings)
         # group weights move where there is little noise
         yield solver.plan(problem, Budget(float(rng.choice([1.0, 1e4])), 1e-6)), solver
 
@@ -286,7 +286,7 @@ BATCH_FAULTS = {
         "difference_sum",
         lambda real, problem, rows, *others: len(rows) * real(problem, rows, *others),
     ),
-    "the mean influence": _influence(lambda game, schedule: game._shares.mean()),
+    "the mean influence": _influence(lambda game, schedule: game._fractions.mean()),
     "the planned mixture for another": _influence(
         lambda game, schedule: np.divide(schedule.problem.prior, schedule.group_rates).max()
     ),

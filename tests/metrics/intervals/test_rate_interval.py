@@ -22,11 +22,11 @@ RATES = (0.003, 0.01, 0.07, 0.1, 0.33, 0.5, 0.9)
     [(0, 1), (1, 1), (0, 30), (30, 30), (7, 30), (1, 1000), (500, 1000), (123, 10**7)],
 )
 def test_without_noise_it_is_clopper_and_pearsons(successes, total, confidence):
-    found = rate_interval(successes, total, confidence=confidence)
+    result = rate_interval(successes, total, confidence=confidence)
     known = stats.binomtest(successes, total).proportion_ci(confidence)
-    assert found.estimate == successes / total
-    assert (found.low, found.high) == pytest.approx((known.low, known.high), rel=1e-7, abs=1e-12)
-    assert found.confidence == confidence
+    assert result.estimate == successes / total
+    assert (result.low, result.high) == pytest.approx((known.low, known.high), rel=1e-7, abs=1e-12)
+    assert result.confidence == confidence
 
 
 def faults(method, n, epsilon, cells):
@@ -75,18 +75,18 @@ def test_a_wrong_number_of_cells_is_seen():
 def test_it_is_not_wider_than_the_test_makes_it():
     """At the limits the tails are the level: by sums over all counts."""
     noise = IntegerNoise("gaussian", 2.5)
-    found = rate_interval(12, 80, noise=noise, n_cells=2)
-    above = sum(p for s, p in law_of_count(80, found.low, noise, 2).items() if s >= 12)
-    below = sum(p for s, p in law_of_count(80, found.high, noise, 2).items() if s <= 12)
+    result = rate_interval(12, 80, noise=noise, n_cells=2)
+    above = sum(p for s, p in law_of_count(80, result.low, noise, 2).items() if s >= 12)
+    below = sum(p for s, p in law_of_count(80, result.high, noise, 2).items() if s <= 12)
     assert (above, below) == pytest.approx((0.025, 0.025), rel=1e-6)
 
 
 def test_impossible_counts_get_wilsons_interval_of_the_nearest_possible_one():
     noise = IntegerNoise("laplace", 2.0)
-    found = rate_interval(-40, 50, noise=noise)
-    assert found == Interval(0.0, *wilson(0, 50, noise.std**2, 0.95), confidence=0.95)
-    assert 0.05 < found.high < 0.5
-    assert rate_interval(90, 50, noise=noise).low == pytest.approx(1.0 - found.high)
+    result = rate_interval(-40, 50, noise=noise)
+    assert result == Interval(0.0, *wilson(0, 50, noise.std**2, 0.95), confidence=0.95)
+    assert 0.05 < result.high < 0.5
+    assert rate_interval(90, 50, noise=noise).low == pytest.approx(1.0 - result.high)
 
 
 def test_wilsons_interval_is_the_known_one():
@@ -99,9 +99,9 @@ def test_wilsons_interval_is_the_known_one():
 
 
 def test_nobody_has_no_rate():
-    found = rate_interval(0, 0)
-    assert math.isnan(found.estimate)
-    assert (found.low, found.high) == (0.0, 1.0)
+    result = rate_interval(0, 0)
+    assert math.isnan(result.estimate)
+    assert (result.low, result.high) == (0.0, 1.0)
     assert rate_interval(4, 0, noise=IntegerNoise("laplace", 2.0)).width == 1.0
 
 
@@ -139,10 +139,10 @@ def test_failures_with_noise_of_their_own_narrow_the_interval(noise, total, rate
     for number, probability in statistic.items():
         if probability > 1e-5:
             # any pair of counts with this difference has the same interval
-            found = rate_interval(
+            result = rate_interval(
                 int(number) - total, total, failures=0, noise=noise, n_cells=(2, 2)
             )
-            covered += probability * (found.low <= rate <= found.high)
+            covered += probability * (result.low <= rate <= result.high)
     assert 0.94 <= covered <= 0.985
     alone = rate_interval(round(rate * total), total, noise=noise, n_cells=2)
     both = rate_interval(
@@ -158,9 +158,9 @@ def test_failures_with_noise_of_their_own_narrow_the_interval(noise, total, rate
 
 @pytest.mark.parametrize("total_is_known", [True, False])
 @pytest.mark.parametrize("counts", [(0, 5), (3, 20), (1, 0)])
-def test_shares_of_a_census_err_by_noise_as_seldom_as_they_say(counts, total_is_known):
+def test_fractions_of_a_census_err_by_noise_as_seldom_as_they_say(counts, total_is_known):
     """By sums over all noise; with half the scale of it they are seen to err."""
-    share, total = counts[0] / sum(counts), sum(counts) if total_is_known else None
+    fraction, total = counts[0] / sum(counts), sum(counts) if total_is_known else None
     noise, cells = IntegerNoise("laplace", 1.0), (1, 2)
     laws = [dict(zip(*(part.tolist() for part in noise.law(n)), strict=True)) for n in cells]
     near = [{n: p for n, p in law.items() if p > 1e-4} for law in laws]
@@ -170,9 +170,9 @@ def test_shares_of_a_census_err_by_noise_as_seldom_as_they_say(counts, total_is_
         for first, p in near[0].items():
             for second, q in near[1].items():
                 noisy = counts[0] + first, counts[1] + second
-                found = census_interval(noisy, total, known, cells, 0.8)
-                below += p * q * (found.low > share + 1e-9)
-                above += p * q * (found.high < share - 1e-9)
+                result = census_interval(noisy, total, known, cells, 0.8)
+                below += p * q * (result.low > fraction + 1e-9)
+                above += p * q * (result.high < fraction - 1e-9)
         return max(below, above)
 
     assert errors(noise) <= 0.1

@@ -134,19 +134,19 @@ def test_limits_are_those_of_a_search_of_all_rates_and_totals(hits, misses, scal
     noise = IntegerNoise("laplace", scale)
     n_rates = 200
     low, high = hull_of_all_rates(hits, misses, noise, cells, n_rates)
-    found = ratio_interval(hits, misses, noise=noise, n_cells=cells)
+    result = ratio_interval(hits, misses, noise=noise, n_cells=cells)
     # the grid of totals, tried where there are more than 41, costs next to nothing
     rounding = 0.0 if scale <= 2.0 else 1e-4
-    assert found.low - rounding <= low <= found.low + 1.001 / n_rates
-    assert found.high - 1.001 / n_rates <= high <= found.high + rounding
+    assert result.low - rounding <= low <= result.low + 1.001 / n_rates
+    assert result.high - 1.001 / n_rates <= high <= result.high + rounding
 
 
 def test_hits_and_misses_mirror_each_other():
     noise = IntegerNoise("gaussian", 4.0)
     for hits, misses in ((-3, 20), (0, 5), (33, 41), (500, 3), (2, 2)):
-        found = ratio_interval(hits, misses, noise=noise, n_cells=(1, 2))
+        result = ratio_interval(hits, misses, noise=noise, n_cells=(1, 2))
         mirrored = ratio_interval(misses, hits, noise=noise, n_cells=(2, 1))
-        assert (found.low, found.high) == pytest.approx((1 - mirrored.high, 1 - mirrored.low))
+        assert (result.low, result.high) == pytest.approx((1 - mirrored.high, 1 - mirrored.low))
 
 
 # --- edges --------------------------------------------------------------------------------------
@@ -160,11 +160,11 @@ def test_without_noise_it_is_clopper_and_pearsons():
 @pytest.mark.parametrize(("hits", "misses"), [(-90, 300), (300, -90), (-40, -40), (-60, 2)])
 def test_impossible_counts_get_the_closed_interval(hits, misses):
     noise = IntegerNoise("laplace", 2.0)
-    found = ratio_interval(hits, misses, noise=noise)
+    result = ratio_interval(hits, misses, noise=noise)
     variance = noise.std**2
     low, high = fieller_wilson(hits, misses, (variance, variance), 0.95)
-    assert (found.low, found.high) == (low, high)
-    assert math.isnan(found.estimate) == (max(hits, misses) <= 0)
+    assert (result.low, result.high) == (low, high)
+    assert math.isnan(result.estimate) == (max(hits, misses) <= 0)
     assert high - low > 0.01
 
 

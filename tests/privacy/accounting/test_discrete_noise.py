@@ -77,10 +77,10 @@ def test_an_independent_accountant_gives_the_stated_epsilon(mechanism, epsilon):
         one = distributions.from_discrete_laplace_mechanism(
             1.0 / scale, sensitivity=1, value_discretization_interval=1e-3 * epsilon
         )
-    found = one.compose(one).get_epsilon_for_delta(1e-6)
-    assert found <= epsilon * (1.0 + 2.1e-3)
+    result = one.compose(one).get_epsilon_for_delta(1e-6)
+    assert result <= epsilon * (1.0 + 2.1e-3)
     if mechanism == "discrete-laplace":
-        assert found >= 0.999 * epsilon
+        assert result >= 0.999 * epsilon
     stated = PrivacyGuarantee.from_releases([release], Budget(epsilon, 1e-6))
     accountant = PLDAccountant(RELATION, 1e-3 * epsilon).compose(stated.events[0])
     assert accountant.get_epsilon(1e-6) == pytest.approx(epsilon, rel=3e-3)
@@ -156,9 +156,9 @@ def test_scaling_and_counts():
 
 def test_selections_take_the_continuous_noise_that_dominates():
     best = dp_event.RepeatAndSelectDpEvent(counts(2.0).event, 3.0, 1.0)
-    found = epsilon_of(best, 1e-6)
+    result = epsilon_of(best, 1e-6)
     laplace = dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(4.0), 2)
     plain = epsilon_of(dp_event.RepeatAndSelectDpEvent(laplace, 3.0, 1.0), 1e-6)
-    assert plain < found < 1.1 * plain
+    assert plain < result < 1.1 * plain
     both = composition_of_event(dp_event.ComposedDpEvent([best, counts(2.0).event]))
-    assert renyi_accountant(both).get_epsilon(1e-6) > found
+    assert renyi_accountant(both).get_epsilon(1e-6) > result

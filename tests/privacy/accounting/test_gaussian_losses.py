@@ -13,8 +13,8 @@ from sklearn_dpwg.privacy.accounting.loss_distribution import gaussian_loss, sam
 def is_alike(ours, theirs):
     """Whether δ agrees at every ε, up to what rounding of the masses sums up to."""
     epsilons = np.linspace(0.0, 8.0, 60)
-    found, expected = (each.get_delta_for_epsilon(epsilons) for each in (ours, theirs))
-    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-13)
+    result, expected = (each.get_delta_for_epsilon(epsilons) for each in (ours, theirs))
+    np.testing.assert_allclose(result, expected, rtol=1e-7, atol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_search_that_begins_on_a_coarse_grid_ends_where_one_on_the_fine_grid_d
         Release("g", "gaussian", 1.0, n_draws, sampling_rate=rate),
     ]
     budget = Budget(epsilon, 1e-6)
-    found = [each.noise_multiplier for each in calibrate(releases, budget)]
+    result = [each.noise_multiplier for each in calibrate(releases, budget)]
     monkeypatch.setattr(calibration, "_by_secants", lambda *facts: None)
     bracketed = [each.noise_multiplier for each in calibrate(releases, budget)]
-    np.testing.assert_allclose(found, bracketed, rtol=4e-6)
+    np.testing.assert_allclose(result, bracketed, rtol=4e-6)

@@ -51,9 +51,9 @@ def test_laws_are_those_of_direct_enumeration(mechanism, scale, n_cells, weights
     counts = (n_cells,) if isinstance(n_cells, int) else n_cells
     exact = enumerate_law(noise, list(zip(weights or (1,) * len(counts), counts, strict=True)))
     support, probabilities = noise.law(n_cells, weights)
-    found = dict(zip(support.tolist(), probabilities.tolist(), strict=True))
+    result = dict(zip(support.tolist(), probabilities.tolist(), strict=True))
     error = math.fsum(
-        abs(found.get(x, 0.0) - exact.get(x, 0.0)) for x in found.keys() | exact.keys()
+        abs(result.get(x, 0.0) - exact.get(x, 0.0)) for x in result.keys() | exact.keys()
     )
     assert error < 1e-15
 

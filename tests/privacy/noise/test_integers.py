@@ -27,10 +27,10 @@ def p_value(noise: np.ndarray, release: Release) -> float:
     likely = np.flatnonzero(expected >= 10.0)
     low, high = numbers[likely[0]], numbers[likely[-1]]
     seen = np.bincount(np.clip(noise.ravel(), low, high) - low, minlength=len(likely))
-    wanted = expected[likely]
-    wanted[0] += expected[: likely[0]].sum()
-    wanted[-1] += expected[likely[-1] + 1 :].sum()
-    return float(chisquare(seen, wanted * seen.sum() / wanted.sum()).pvalue)
+    correct = expected[likely]
+    correct[0] += expected[: likely[0]].sum()
+    correct[-1] += expected[likely[-1] + 1 :].sum()
+    return float(chisquare(seen, correct * seen.sum() / correct.sum()).pvalue)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

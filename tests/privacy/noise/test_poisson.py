@@ -157,6 +157,6 @@ def test_the_grid_of_a_sampled_release_leaves_room_on_both_sides():
         for is_sampled in (False, True)
     )
     assert sampled < full <= 0.5 / 2.0**2
-    for is_sampled, share in ((False, 1.0), (True, 2.0)):
+    for is_sampled, fraction in ((False, 1.0), (True, 2.0)):
         exponent = _samplers.grid_exponent("gaussian", 2.0, 1.0, 100, is_sampled)
-        assert share * 10.0 * 2.0**exponent <= 2.0**-30
+        assert fraction * 10.0 * 2.0**exponent <= 2.0**-30

@@ -61,7 +61,7 @@ class Broken:
 
 @BOTH
 @pytest.mark.parametrize(
-    ("fault", "found"),
+    ("fault", "result"),
     [
         (lambda noise: noise / 2.0, "too small"),
         (lambda noise: noise * 0.95, "too small"),
@@ -71,9 +71,9 @@ class Broken:
         (lambda noise: np.clip(noise, *np.quantile(noise, [0.1, 0.9])), "another shape"),
     ],
 )
-def test_a_broken_source_is_caught(release, fault, found):
+def test_a_broken_source_is_caught(release, fault, result):
     source = Broken(seeded(), fault)
-    assert found in noise_faults(source, release, sensitivity=3.0, n_draws=20_000)
+    assert result in noise_faults(source, release, sensitivity=3.0, n_draws=20_000)
 
 
 @BOTH

@@ -19,13 +19,13 @@ CLIMBS = [(loss, seed) for loss in range(len(LOSSES)) for seed in range(2)]
 def verdicts():
     """Verdicts on drawn cases and on cases that climb, with the cases."""
     rng = np.random.default_rng(0)
-    found = []
+    result = []
     for _ in range(N_DRAWN):
         case = draw_case(rng)
-        found.append((attack(case, rng)[0], case))
+        result.append((attack(case, rng)[0], case))
     for loss, seed in CLIMBS:
-        found += climb(np.random.default_rng(seed), 18, LOSSES[loss])
-    return found
+        result += climb(np.random.default_rng(seed), 18, LOSSES[loss])
+    return result
 
 
 def test_no_neighbour_is_farther_than_claimed(verdicts):

@@ -22,15 +22,15 @@ FACTS = {
 
 
 def test_fixed_weights_are_in_closed_form():
-    found = hidden_group_sensitivities(**FACTS, entropy_weight=math.inf)
-    assert found == pytest.approx(1.6 * 0.3 / 40 / np.array([0.01, 0.1, 2.0]))
+    result = hidden_group_sensitivities(**FACTS, entropy_weight=math.inf)
+    assert result == pytest.approx(1.6 * 0.3 / 40 / np.array([0.01, 0.1, 2.0]))
     # a record that leaves its group takes all of its gradient with it
     alike = hidden_group_sensitivities(**FACTS | {"gradient_diameter": 0.1}, entropy_weight=1e999)
     assert alike == pytest.approx(1.0 * 0.3 / 40 / np.array([0.01, 0.1, 2.0]))
     # one group is regularised empirical risk
     one = FACTS | {"normalisers": [50], "prior": [1.0]}
-    found = hidden_group_sensitivities(**one, entropy_weight=0.1)
-    assert found == pytest.approx(1.6 / 50 / np.array([0.01, 0.1, 2.0]))
+    result = hidden_group_sensitivities(**one, entropy_weight=0.1)
+    assert result == pytest.approx(1.6 / 50 / np.array([0.01, 0.1, 2.0]))
 
 
 def test_the_largest_move_is_that_of_the_inequality():
@@ -53,8 +53,8 @@ def test_the_largest_move_is_that_of_the_inequality():
 
 @pytest.mark.parametrize("mu_groups", [1e-3, 0.1, 1.0, 30.0])
 def test_hidden_groups_cost_more_than_public_ones_but_not_without_end(mu_groups):
-    found = hidden_group_sensitivities(**FACTS, entropy_weight=mu_groups)
-    for strength, bound in zip(FACTS["strong_convexities"], found, strict=True):
+    result = hidden_group_sensitivities(**FACTS, entropy_weight=mu_groups)
+    for strength, bound in zip(FACTS["strong_convexities"], result, strict=True):
         public = saddle_point_sensitivity(
             group_sizes=FACTS["normalisers"],
             **{name: FACTS[name] for name in ("lipschitz", "gradient_diameter", "loss_range")},

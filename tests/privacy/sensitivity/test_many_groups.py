@@ -48,11 +48,11 @@ def test_many_groups_are_bounded_by_the_worst_of_them():
             assert (by_group[0] >= [exact for _, exact in one_by_one]).all()
             n_searched += bound < 0.99 * max(simple for simple, _ in one_by_one)
         worst = int(np.argmax([exact for _, exact in one_by_one]))
-        found = solutions_of_the_inequality(
+        result = solutions_of_the_inequality(
             rng, facts["group_sizes"][worst], facts["gradient_diameter"], facts["loss_range"],
             float(strengths[-1]), facts["entropy_weight"], facts["prior"][worst], 5000,
         )  # fmt: skip
-        assert found.max() <= claimed[-1]
+        assert result.max() <= claimed[-1]
     assert n_searched >= 2
 
 
@@ -92,9 +92,9 @@ def test_a_strength_has_one_bound_whatever_else_is_asked_and_no_move_is_above_it
     if len(facts["group_sizes"]) > 1:
         for group in groups:
             for strength, bound in zip(strengths, alone, strict=True):
-                found = solutions_of_the_inequality(
+                result = solutions_of_the_inequality(
                     rng, facts["group_sizes"][group], facts["gradient_diameter"],
                     facts["loss_range"], strength, facts["entropy_weight"],
                     facts["prior"][group], 1000,
                 )  # fmt: skip
-                assert found.max() <= bound
+                assert result.max() <= bound

@@ -68,11 +68,11 @@ def test_closed_form_is_the_maximum(mu_w, mu_l, weight, b):
     mu_l=decades,
     b=st.floats(1e-2, 1e2),
     n=st.integers(1, 10**6),
-    share=st.floats(0, 1),
+    fraction=st.floats(0, 1),
 )
-def test_lemma_3_covers_its_solver_too(mu_w, mu_l, b, n, share):
+def test_lemma_3_covers_its_solver_too(mu_w, mu_l, b, n, fraction):
     facts = {"loss_range": b, "strong_convexity": mu_w, "entropy_weight": mu_l}
-    gap = share * (1 / mu_w + b**2 / mu_l) / (8 * n**2)
+    gap = fraction * (1 / mu_w + b**2 / mu_l) / (8 * n**2)
     claimed = sensitivity(group_sizes=[n, 2 * n], **facts) + 2 * math.sqrt(2 * gap / mu_w)
     assert claimed <= lemma3_sensitivity(group_sizes=[n, 2 * n], lipschitz=1.0, **facts)
 
@@ -85,9 +85,9 @@ def test_search_over_finite_changes_is_an_upper_bound_and_close():
         mu_w, mu_l = 10 ** rng.uniform(-5, 3), 10 ** rng.uniform(-8, 0)
         b, weight = 10 ** rng.uniform(-1, 2), rng.uniform(0.001, 0.999)
         claimed = one_group_of(n, weight, loss_range=b, strong_convexity=mu_w, entropy_weight=mu_l)
-        found = solutions_of_the_inequality(rng, n, 1.6, b, mu_w, mu_l, weight, 20000).max()
-        worst = max(worst, found / claimed)
-        closest.append(found / claimed)
+        result = solutions_of_the_inequality(rng, n, 1.6, b, mu_w, mu_l, weight, 20000).max()
+        worst = max(worst, result / claimed)
+        closest.append(result / claimed)
     assert worst <= 1.0
     assert np.median(closest) > 0.98
     assert np.quantile(closest, 0.1) > 0.9
@@ -201,8 +201,8 @@ def test_huge_entropy_weights_are_those_of_fixed_group_weights(sizes, strength):
              "gradient_diameter": 1.6, "loss_range": 5.0, "strong_convexity": strength}  # fmt: skip
     fixed = saddle_point_sensitivity(**facts, entropy_weight=math.inf)
     for entropy_weight in (1e200, 1e300, 1e305):
-        found = saddle_point_sensitivity(**facts, entropy_weight=entropy_weight)
-        assert fixed * (1.0 - 1e-9) <= found <= fixed * (1.0 + 1e-6)
+        result = saddle_point_sensitivity(**facts, entropy_weight=entropy_weight)
+        assert fixed * (1.0 - 1e-9) <= result <= fixed * (1.0 + 1e-6)
 
 
 # ---- small rules and errors

@@ -59,11 +59,11 @@ def test_a_run_is_the_stated_algorithm(loss, solver, sizes):
     data = make_data(problem, *random_data(problem, 1))
     for first in (np.zeros(problem.n_weights), np.full(problem.n_weights, 5.0)):
         noise = recorded(seeded(2, plan.releases))
-        found = solver.run(plan, data, noise, start=Solution(first, None, 0))
+        result = solver.run(plan, data, noise, start=Solution(first, None, 0))
         inside = project_to_ball(first, problem.radius)
         weights, taken = stated(plan, data, noise.asked, inside)
-        np.testing.assert_allclose(found.weights, weights, rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(found.group_weights, taken / taken.sum())
+        np.testing.assert_allclose(result.weights, weights, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(result.group_weights, taken / taken.sum())
 
 
 # --- planning ----------------------------------------------------------------------------------
@@ -87,12 +87,12 @@ def test_the_choice_keeps_its_bound():
 
 def test_the_bound_is_the_one_written_down():
     problem = make_problem((40, 160), prior=(0.3, 0.7), n_features=4)
-    plan = AGS(n_steps=50, risk_share=0.25).plan(problem, BUDGET)
+    plan = AGS(n_steps=50, risk_fraction=0.25).plan(problem, BUDGET)
     schedule, mu, sizes = plan.schedule, BUDGET.mu, np.array([40, 160])
     initial_distance = 0.3 * problem.radius
     std = problem.gradient_diameter / (sizes * mu) / math.sqrt(0.75)
     reach = 50 * schedule.longest_step / 0.1
-    total = np.minimum(schedule.step_share * initial_distance / std, reach)
+    total = np.minimum(schedule.step_fraction * initial_distance / std, reach)
     loudest = (schedule.loss_sensitivity / (40 * mu)) ** 2 / 0.25 * 50 / schedule.memory
     expected = initial_distance**2 / (2 * total) + total * problem.n_weights * std**2 / 2
     expected = expected + math.sqrt(2 * math.log(2) * loudest)

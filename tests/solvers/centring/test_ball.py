@@ -37,15 +37,15 @@ def test_the_projection_is_the_nearest_point_of_the_ball(way, seed, d, k):
     problem = make_problem((9, 9), loss=loss, n_features=d, radius=1.3, scaling=0.35)
     centring = centring_of(way, d, rng)
     weights = 10.0 ** rng.uniform(-1, 4) * rng.normal(size=k * (d + 1))
-    found = centring.project(weights, problem)
-    rows = centring.from_centred(found, problem)
+    result = centring.project(weights, problem)
+    rows = centring.from_centred(result, problem)
     if np.linalg.norm(centring.from_centred(weights, problem)) <= 1.3:
-        np.testing.assert_array_equal(found, weights)
+        np.testing.assert_array_equal(result, weights)
         return
     assert np.linalg.norm(rows) == pytest.approx(1.3, rel=1e-9)
     units = np.eye(len(weights))
     matrix = np.column_stack([centring.from_centred(unit, problem) for unit in units])
-    outwards, left = matrix.T @ rows, weights - found
+    outwards, left = matrix.T @ rows, weights - result
     multiplier = left @ outwards / (outwards @ outwards)
     assert multiplier > 0.0
     scale = np.linalg.norm(weights)
@@ -101,6 +101,6 @@ def test_a_ball_that_binds_is_that_of_the_rows(solver, loss, starts, off_centre)
     assert np.linalg.norm(of_rows.weights) > 0.99 * problem.radius
     plan = solver.plan(problem, Budget(1e5, 1e-6))
     start = Solution(-0.5 * of_rows.weights, None, 0) if starts else None
-    found = solver.run(plan, data, seeded(0, plan.releases), start=start)
-    assert np.linalg.norm(found.weights) <= problem.radius * (1.0 + 1e-9)
-    assert data.risks(found.weights).max() - least < 0.003
+    result = solver.run(plan, data, seeded(0, plan.releases), start=start)
+    assert np.linalg.norm(result.weights) <= problem.radius * (1.0 + 1e-9)
+    assert data.risks(result.weights).max() - least < 0.003

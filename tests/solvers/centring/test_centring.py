@@ -31,20 +31,20 @@ def problem_of(**facts) -> Problem:
 
 
 @pytest.mark.parametrize("solver", [MGR(), PhasedERM()], ids=repr)
-def test_both_releases_take_their_shares_of_the_budget(solver):
+def test_both_releases_take_their_fractions_of_the_budget(solver):
     plan = solver.plan(problem_of(radius=30.0), BUDGET)
     of_rows, of_squares = plan.releases[:2]
     assert (of_rows.name, of_squares.name) == (CENTRE, SPREAD)
     assert plan.guarantee.epsilon == pytest.approx(1.0, rel=1e-4)
-    for release, share in ((of_rows, BEFORE[CENTRE]), (of_squares, BEFORE[SPREAD])):
+    for release, fraction in ((of_rows, BEFORE[CENTRE]), (of_squares, BEFORE[SPREAD])):
         assert release.max_count == 1
         spent = 1.0 / release.noise_multiplier**2
-        assert spent == pytest.approx(share * BUDGET.mu**2, rel=1e-4)
+        assert spent == pytest.approx(fraction * BUDGET.mu**2, rel=1e-4)
     assert "released mean row" in str(plan)
 
 
 @pytest.mark.parametrize(
-    ("facts", "wanted"),
+    ("facts", "expected"),
     [
         ({}, True),
         ({"loss": MultinomialLogLoss(3)}, True),
@@ -54,9 +54,9 @@ def test_both_releases_take_their_shares_of_the_budget(solver):
     ],
     ids=str,
 )
-def test_some_losses_with_an_intercept_are_centred(facts, wanted):
+def test_some_losses_with_an_intercept_are_centred(facts, expected):
     problem = problem_of(**facts)
-    assert (MGR().plan(problem, BUDGET).schedule.centring is not None) == wanted
+    assert (MGR().plan(problem, BUDGET).schedule.centring is not None) == expected
     assert not MGR(centring=False).plan(problem, BUDGET).schedule.centring
     assert not MGR(step_size=0.1).plan(problem, BUDGET).schedule.centring
     assert not MGR(schedule="paper").plan(problem, BUDGET).schedule.centring
@@ -85,14 +85,14 @@ def test_the_centre_is_the_mean_and_rows_are_scaled_by_their_spread():
     rows = rng.normal(size=(490, 4)) * 0.05 + 0.4
     data = make_data(problem, rows, np.ones(490))
     plan = MGR(whitening=False).plan(problem, Budget(50.0, 1e-6))
-    found = release_centre(plan, plan.schedule.centring, data, silent())
+    result = release_centre(plan, plan.schedule.centring, data, silent())
     rows = data.records.rows.astype(float)
-    shift = found.center / rows.mean(axis=0)  # shrunk by one factor
+    shift = result.center / rows.mean(axis=0)  # shrunk by one factor
     assert np.ptp(shift) < 1e-6
     assert 0.5 < shift[0] < 1.0
-    square = np.mean(np.sum((found.whitening * (rows - found.center)) ** 2, axis=1))
+    square = np.mean(np.sum((result.whitening * (rows - result.center)) ** 2, axis=1))
     assert square == pytest.approx(1.0, rel=1e-4)
-    assert found.clip == pytest.approx(0.9 * math.hypot(1.0, CONSTANT))
+    assert result.clip == pytest.approx(0.9 * math.hypot(1.0, CONSTANT))
 
 
 @pytest.mark.parametrize("loss", [BinaryLogLoss(), BinaryLogLoss(0.85), SquaredError()], ids=repr)

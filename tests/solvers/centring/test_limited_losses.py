@@ -74,9 +74,9 @@ def test_a_limited_loss_is_an_infimal_convolution(loss, layout):
             value, _ = loss.value_and_derivative(np.array([b]), np.array([target]))
             return float(value[0]) + limit * abs(score - b)
 
-        found = minimize_scalar(at, bounds=(score - 60.0, score + 60.0), method="bounded")
+        result = minimize_scalar(at, bounds=(score - 60.0, score + 60.0), method="bounded")
         kinks = [at(b) for b in (score, target, 1.0, -1.0)]
-        least.append(min(found.fun, *kinks))
+        least.append(min(result.fun, *kinks))
         _, slope = loss.value_and_derivative(np.array([score]), np.array([target]))
         slopes.append(np.clip(slope[0], -limit, limit))
     starts = np.cumsum((0, *SIZES))
@@ -99,12 +99,12 @@ def test_several_derivatives_are_shortened_together():
     weights = np.random.default_rng(1).normal(size=(3, 5)) * 4.0
     _, slopes = loss.value_and_derivative(rows @ weights.T, whole.records.targets)
     limits = CLIP / np.linalg.norm(rows, axis=1)
-    shares = np.minimum(1.0, limits / np.linalg.norm(slopes, axis=1))
-    assert 0.1 < (shares < 1.0).mean() < 0.95
-    each = (shares[:, None] * slopes)[:, :, None] * rows[:, None, :]
-    wanted = [part.mean(axis=0).ravel() for part in np.split(each, [SIZES[0]])]
+    fractions = np.minimum(1.0, limits / np.linalg.norm(slopes, axis=1))
+    assert 0.1 < (fractions < 1.0).mean() < 0.95
+    each = (fractions[:, None] * slopes)[:, :, None] * rows[:, None, :]
+    expected = [part.mean(axis=0).ravel() for part in np.split(each, [SIZES[0]])]
     _, gradients = risks.risks_and_gradients(weights.ravel())
-    np.testing.assert_allclose(gradients, wanted, atol=1e-12)
+    np.testing.assert_allclose(gradients, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -56,9 +56,9 @@ def test_rows_are_whitened_where_noise_leaves_something_to_see(facts, name):
     assert [each.name for each in whitening_of(plan)] == ([name] if name else [])
     assert ("half whitened" in str(plan)) == (name is not None)
     for each in whitening_of(plan):
-        share = BEFORE[name]
+        fraction = BEFORE[name]
         assert each.max_count == 1
-        assert 1.0 / each.noise_multiplier**2 == pytest.approx(share * BUDGET.mu**2, rel=1e-4)
+        assert 1.0 / each.noise_multiplier**2 == pytest.approx(fraction * BUDGET.mu**2, rel=1e-4)
     assert plan.guarantee.epsilon == pytest.approx(1.0, rel=1e-4)
 
 
@@ -71,19 +71,19 @@ def test_what_rows_are_multiplied_by_follows_from_the_release(name, monkeypatch)
         rows = rows @ np.linalg.qr(rng.normal(size=(4, 4)))[0]
     data = make_data(problem, rows, np.ones(12_000))
     plan = MGR(whitening=True).plan(problem, Budget(50.0, 1e-6))
-    found = release_centre(plan, LIMIT, data, silent())
+    result = release_centre(plan, LIMIT, data, silent())
     rows = data.records.rows.astype(float)
-    z = rows - found.center
+    z = rows - result.center
     moments = z.T @ z / len(z)
     if name == SQUARES:
-        factors, values = found.whitening, np.diag(moments)
+        factors, values = result.whitening, np.diag(moments)
         white = z * factors
     else:
         values, vectors = np.linalg.eigh(moments)
-        factors = np.diag(vectors.T @ found.whitening @ vectors)
-        white = z @ found.whitening
-        assert np.array_equal(found.whitening, found.whitening.T)
-        assert not np.any(found.whitening / WHITENING_STEP % 1.0)
+        factors = np.diag(vectors.T @ result.whitening @ vectors)
+        white = z @ result.whitening
+        assert np.array_equal(result.whitening, result.whitening.T)
+        assert not np.any(result.whitening / WHITENING_STEP % 1.0)
     # fourth roots, up to one factor, but for what is below a hundredth of the mean
     seen = values > 0.02 * values.mean()
     assert 2 <= seen.sum() < 4
@@ -112,13 +112,13 @@ def test_lengths_are_never_too_small_and_each_rows_own(layout, of_columns):
         whole = records.rows.toarray() if layout is csr_array else records.rows
         return view.records.slope_limits, whole.astype(float)
 
-    found, whole = limits(rows)
-    np.testing.assert_array_equal(limits(rows[order])[0], found[order])
+    result, whole = limits(rows)
+    np.testing.assert_array_equal(limits(rows[order])[0], result[order])
     moved = whole - center
     moved = moved * white if of_columns else moved @ white
     exact = 0.5 / np.sqrt((moved**2).sum(axis=1) + 0.25**2)
-    np.testing.assert_allclose(found, exact, rtol=1e-9)
-    assert (found <= exact * (1.0 + 1e-13)).all()
+    np.testing.assert_allclose(result, exact, rtol=1e-9)
+    assert (result <= exact * (1.0 + 1e-13)).all()
 
 
 @pytest.mark.parametrize("of_columns", [False, True])

@@ -31,11 +31,11 @@ def small():
 
 def error_of_paper_loop(small, ridge=0.7):
     problem, data = small
-    schedule, found = run_paper(problem, data, GDA(9, schedule="paper", ridge=ridge))
+    schedule, result = run_paper(problem, data, GDA(9, schedule="paper", ridge=ridge))
     points = paper_points(data, problem, schedule)
     expected = np.mean([w for w, _ in points], axis=0), np.mean([m for _, m in points], axis=0)
     return max(
-        np.abs(found.weights - expected[0]).max(), np.abs(found.group_weights - expected[1]).max()
+        np.abs(result.weights - expected[0]).max(), np.abs(result.group_weights - expected[1]).max()
     )
 
 
@@ -46,8 +46,8 @@ def test_without_noise_it_is_the_loop_in_plain_arithmetic(small, ridge):
 
 def regulariser_twice(honest, plan, data, weights, *others):
     """Count the regulariser among what is released, and once more after it."""
-    found = honest(plan, data, weights, *others)
-    return found._replace(gradient=found.gradient + plan.schedule.ridge * weights)
+    result = honest(plan, data, weights, *others)
+    return result._replace(gradient=result.gradient + plan.schedule.ridge * weights)
 
 
 def gradient_after_ascent(honest, plan, data, weights, dual, *others):
@@ -64,8 +64,8 @@ def risks_after_descent(honest, plan, data, weights, dual, *others):
 
 
 def ascent_downhill(honest, *given):
-    found = honest(*given)
-    return found._replace(risks=-found.risks)
+    result = honest(*given)
+    return result._replace(risks=-result.risks)
 
 
 def regulariser_noised(honest, plan, data, weights, *others):
@@ -99,11 +99,11 @@ def test_planned_group_weights_move_by_the_planned_step():
     solver = GDA(1, averaging=1.0)
     plan = solver.plan(problem, BUDGET)
     start = Solution(np.ones(3) / 3.0, np.array([0.6, 0.4]), 0)
-    found = solver.run(plan, data, silent(), start=start)
+    result = solver.run(plan, data, silent(), start=start)
     risks = data.risks(start.weights, loss_clip=plan.schedule.loss_clip)
-    wanted = start.group_weights + plan.schedule.group_step * risks
-    wanted = wanted + (1.0 - wanted.sum()) / 2.0  # inside the simplex
-    np.testing.assert_allclose(found.group_weights, wanted, atol=1e-9)
+    correct = start.group_weights + plan.schedule.group_step * risks
+    correct = correct + (1.0 - correct.sum()) / 2.0  # inside the simplex
+    np.testing.assert_allclose(result.group_weights, correct, atol=1e-9)
 
 
 # --- plans -------------------------------------------------------------------------------------
@@ -147,9 +147,9 @@ def test_one_group_is_mgr_with_one_group():
     """Without a second player both are the same noisy steps, and release the same."""
     problem = make_problem((400,), n_features=3)
     data = make_data(problem, *random_data(problem, 0))
-    found = []
+    result = []
     for solver in (GDA(n_steps=12), MGR(n_steps=12, centring=False)):
         plan = solver.plan(problem, BUDGET)
-        found.append((plan.releases, solver.run(plan, data, silent()).weights))
-    assert found[0][0] == found[1][0]
-    np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-12)
+        result.append((plan.releases, solver.run(plan, data, silent()).weights))
+    assert result[0][0] == result[1][0]
+    np.testing.assert_allclose(result[0][1], result[1][1], atol=1e-12)

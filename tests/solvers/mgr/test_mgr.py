@@ -45,15 +45,15 @@ def test_a_sampled_run_is_the_stated_algorithm():
     plan = solver.plan(problem, Budget(20.0, 1e-6))
     data = make_data(problem, *random_data(problem, 0))
     source = silent()
-    found = solver.run(plan, data, source)
+    result = solver.run(plan, data, source)
     sensitivities = [float(asked.sensitivity) for asked in source.asked[::2]]
     of_group = plan.schedule.gradient_diameter / np.array(problem.group_sizes)
     drawn = [int(np.argmin(abs(of_group - one))) for one in sensitivities]
     np.testing.assert_allclose(sensitivities, of_group[drawn], rtol=1e-12)
     assert len(set(drawn)) > 1
     weights, group_weights = paper_run(plan, data, source.asked, drawn)
-    np.testing.assert_allclose(found.weights, weights, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(found.group_weights, group_weights, rtol=1e-9)
+    np.testing.assert_allclose(result.weights, weights, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(result.group_weights, group_weights, rtol=1e-9)
 
 
 def test_groups_are_drawn_from_their_weights():
@@ -66,9 +66,9 @@ def test_groups_are_drawn_from_their_weights():
     source = silent()
     solver.run(plan, make_data(problem, *random_data(problem, 0)), source)
     sensitivities = np.array([float(asked.sensitivity) for asked in source.asked[::2]])
-    for size, share in zip(problem.group_sizes, still.prior, strict=True):
+    for size, fraction in zip(problem.group_sizes, still.prior, strict=True):
         drawn = np.isclose(sensitivities, plan.schedule.gradient_diameter / size).mean()
-        assert abs(drawn - share) < 6 * math.sqrt(share * (1 - share) / n_steps)
+        assert abs(drawn - fraction) < 6 * math.sqrt(fraction * (1 - fraction) / n_steps)
 
 
 # --- shapes and extremes -----------------------------------------------------------------------
@@ -82,9 +82,9 @@ def test_wild_answers_leave_no_nan(scale, solver):
     plan = solver.plan(problem, BUDGET)
     data = make_data(problem, *random_data(problem, 1))
     source = fixed_transcript(3, {"gradient": scale, "group risks": scale})
-    found = solver.run(plan, data, source)
-    assert np.linalg.norm(found.weights) <= problem.radius * (1 + 1e-12)
-    assert found.group_weights.sum() == pytest.approx(1.0, abs=1e-12)
+    result = solver.run(plan, data, source)
+    assert np.linalg.norm(result.weights) <= problem.radius * (1 + 1e-12)
+    assert result.group_weights.sum() == pytest.approx(1.0, abs=1e-12)
     assert all(np.all(asked.sensitivity > 0.0) for asked in source.asked)
 
 
@@ -102,8 +102,8 @@ def test_tiny_group_weights_recover(least):
         np.array([1.0, 0.0]) if release.name == "group risks" else value
     )
     data = make_data(problem, *random_data(problem, 0))
-    found = MGR().run(plan, data, source, start=start)
-    assert found.group_weights[0] == pytest.approx(1.0)
+    result = MGR().run(plan, data, source, start=start)
+    assert result.group_weights[0] == pytest.approx(1.0)
 
 
 # --- it learns ---------------------------------------------------------------------------------
@@ -144,5 +144,5 @@ def test_the_planned_rule_keeps_what_it_predicts(easy, epsilon):
     risks = data.risks(worst_group_optimum(data, radius=problem.radius).weights)
     solver = MGR(n_steps=300)
     plan = solver.plan(problem, Budget(epsilon, 1e-6))
-    found = data.risks(solver.run(plan, data, seeded(0, plan.releases)).weights)
-    assert (found - risks.max() <= plan.predicted_excess_if_worst).all()
+    result = data.risks(solver.run(plan, data, seeded(0, plan.releases)).weights)
+    assert (result - risks.max() <= plan.predicted_excess_if_worst).all()

@@ -28,50 +28,50 @@ BUDGET = Budget(1.0, 1e-6)
 # --- the bound ---------------------------------------------------------------------------------
 
 
-def written_out(problem, mu, share, n_steps, initial_distance, longest, b, theta):
+def written_out(problem, mu, fraction, n_steps, initial_distance, longest, b, theta):
     """Return the bound of docs/theory/mgr.md, section 6."""
-    found = []
-    loudest = (b / (min(problem.group_sizes) * mu)) ** 2 / share if share else 0.0
+    result = []
+    loudest = (b / (min(problem.group_sizes) * mu)) ** 2 / fraction if fraction else 0.0
     for size, prior in zip(problem.group_sizes, problem.prior, strict=True):
-        std = problem.gradient_diameter / (size * mu * math.sqrt(1 - share))
-        total = min(by_loss(problem.loss).step_share * initial_distance / std, longest)
+        std = problem.gradient_diameter / (size * mu * math.sqrt(1 - fraction))
+        total = min(by_loss(problem.loss).step_fraction * initial_distance / std, longest)
         descent = initial_distance**2 / (2 * total) + total * problem.n_weights * std**2 / 2
         hedge = 0.0
         if problem.n_groups > 1:
-            variance = (b / (size * mu * math.sqrt(share))) ** 2
+            variance = (b / (size * mu * math.sqrt(fraction))) ** 2
             hedge = (
                 -math.log(prior) / theta
                 + theta * risk_spread(problem) ** 2 / n_steps
                 + theta * (variance + loudest) / 4
             )
-        found.append(descent + hedge)
-    return found
+        result.append(descent + hedge)
+    return result
 
 
 @pytest.mark.parametrize(
-    ("sizes", "share", "mu"),
+    ("sizes", "fraction", "mu"),
     [((40,), 0.05, 0.05), ((40, 500), 0.4, 0.5), ((3, 2000, 100), 0.05, 20.0)],
 )
-def test_bound_is_the_one_written_down(sizes, share, mu):
+def test_bound_is_the_one_written_down(sizes, fraction, mu):
     problem = make_problem(sizes)
-    share = share if len(sizes) > 1 else 0.0
+    fraction = fraction if len(sizes) > 1 else 0.0
     rule = HedgeRule(problem, MGR(), 50)
-    noise = rule.noise_of_passes(mu, share)
+    noise = rule.noise_of_passes(mu, fraction)
     theta = hedge(problem, 50, noise.risk)[0] if len(sizes) > 1 else 0.0
     reach = 50 * rule.longest_step / (1 - rule.max_momentum)
-    wanted = written_out(
-        problem, mu, share, 50, rule.initial_distance, reach, rule.sums.loss_range, theta
+    correct = written_out(
+        problem, mu, fraction, 50, rule.initial_distance, reach, rule.sums.loss_range, theta
     )
-    np.testing.assert_allclose(rule.bound(noise), wanted, rtol=1e-6)
+    np.testing.assert_allclose(rule.bound(noise), correct, rtol=1e-6)
 
 
 @pytest.mark.parametrize("sizes", [(400, 500), (30, 2000, 100), (5, 5, 5, 5000)])
-def test_risk_share_is_nearly_the_best_of_a_grid(sizes):
+def test_risk_fraction_is_nearly_the_best_of_a_grid(sizes):
     problem = make_problem(sizes)
     planned = MGR(n_steps=40).plan(problem, BUDGET).predicted_excess
     grid = [
-        MGR(n_steps=40, risk_share=share).plan(problem, BUDGET).predicted_excess
-        for share in np.linspace(0.01, 0.5, 50)
+        MGR(n_steps=40, risk_fraction=fraction).plan(problem, BUDGET).predicted_excess
+        for fraction in np.linspace(0.01, 0.5, 50)
     ]
     assert planned <= min(grid) * (1 + 1e-4)
 
@@ -98,7 +98,7 @@ def test_more_records_or_a_larger_budget_never_predict_worse(solver, loss, shape
     )
     assert np.isfinite(excess).all()
     assert (excess > 0).all()
-    slack = 1 + 1e-6  # of the search for the share
+    slack = 1 + 1e-6  # of the search for the fraction
     assert (excess[:, 1:] <= excess[:, :-1] * slack).all()
     assert (excess[1:] <= excess[:-1] * slack).all()
 

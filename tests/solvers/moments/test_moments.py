@@ -59,10 +59,10 @@ SCALES = {"clip": 0.4, "constant": 0.75, "length": 1.25}
 def test_moments_are_sums_of_outer_products(scaling):
     problem, data = linear_data((300, 40, 7), scaling=scaling)
     weights = np.random.default_rng(1).standard_normal(problem.n_weights)
-    found = data.residual_moments(weights, **SCALES)
+    actual = data.residual_moments(weights, **SCALES)
     v = vectors(data, weights, **SCALES)
     for group, (first, last) in enumerate(zip([0, 300, 340], [300, 340, 347], strict=True)):
-        np.testing.assert_array_equal(found[group], v[first:last].T @ v[first:last])
+        np.testing.assert_array_equal(actual[group], v[first:last].T @ v[first:last])
     assert data.n_passes == 1
 
 
@@ -77,8 +77,8 @@ def test_shrinkage_in_closed_form():
     matrices = rng.standard_normal((2, 3, 3))
     matrices = 10.0 * (matrices + np.swapaxes(matrices, 1, 2))
     mean = (matrices[0] + 4.0 * matrices[1]) / 5.0
-    found = shrunk(matrices, stds, block)
-    for matrix, result, noise in zip(matrices, found, (0.8, 0.05), strict=True):
+    actual = shrunk(matrices, stds, block)
+    for matrix, result, noise in zip(matrices, actual, (0.8, 0.05), strict=True):
         # the variance of a difference from the mean: (1 - 2 w) s² + Σ w² s²
         difference = np.where(block, matrix - mean, 0.0)
         kept = 1.0 - noisy_moments.CAUTION * 3 * noise / (difference**2).sum()
@@ -108,7 +108,7 @@ def test_without_noise_the_model_is_the_risks():
             pooled_noise=0.0,
             ridge=0.25,
             smoothing=0.0,
-            shares=np.array([0.5, 0.5]),
+            fractions=np.array([0.5, 0.5]),
             radius=2.0,
         )
         np.testing.assert_allclose(weights, exact.weights, atol=2e-4)
@@ -119,7 +119,7 @@ def test_without_noise_the_model_is_the_risks():
 
 
 @pytest.mark.parametrize(("n_rounds", "growth"), [(1, 2.0), (3, 2.0), (4, 0.5)])
-def test_rounds_share_the_budget(n_rounds, growth):
+def test_rounds_fraction_the_budget(n_rounds, growth):
     plan = Moments(n_rounds, growth=growth).plan(make_problem((50, 60), loss=LOSS), BUDGET)
     paid = np.array([release.noise_multiplier**-2.0 for release in plan.releases])
     assert len(paid) == n_rounds
@@ -163,8 +163,8 @@ def test_the_bound_is_the_one_written_down(n_rounds, scaling):
     for n in (5_000, 200_000):
         sigma = 1.005 * math.sqrt(2) * square * plan.releases[-1].noise_multiplier / n
         level = sum(
-            share * 1.005 * math.sqrt(2) * square * plan.releases[-1].noise_multiplier / size
-            for share, size in zip(problem.prior, problem.group_sizes, strict=True)
+            fraction * 1.005 * math.sqrt(2) * square * plan.releases[-1].noise_multiplier / size
+            for fraction, size in zip(problem.prior, problem.group_sizes, strict=True)
         )
         levels = math.sqrt(2 * math.log(2)) * (sigma + level) * length**2 / 2
         bounds.append(a * sigma * length * math.sqrt((d + 1) / 2) + levels)

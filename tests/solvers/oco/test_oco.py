@@ -54,13 +54,15 @@ def batch(problem, rows, targets, weights):
     return np.array(values), np.array(gradients)
 
 
-def is_average_of(found, played, played_groups, power):
-    shares = (
+def is_average_of(result, played, played_groups, power):
+    fractions = (
         np.arange(1.0, len(played) + 1) ** power / (np.arange(1.0, len(played) + 1) ** power).sum()
     )
-    np.testing.assert_allclose(found.weights, shares @ played, rtol=1e-8, atol=1e-12)
-    np.testing.assert_allclose(found.group_weights, shares @ played_groups, rtol=1e-8, atol=1e-12)
-    return found.n_iter == len(played)
+    np.testing.assert_allclose(result.weights, fractions @ played, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(
+        result.group_weights, fractions @ played_groups, rtol=1e-8, atol=1e-12
+    )
+    return result.n_iter == len(played)
 
 
 def softmax_of(exponents):
@@ -80,7 +82,7 @@ def test_a_sampled_game_is_algorithm_2(loss, noise):
     plan = solver.plan(problem, BUDGET)
     schedule = plan.schedule
     data = make_data(problem, *random_records(problem, np.random.default_rng(5)))
-    found = solver.run(plan, Listed(data), silent(3))
+    result = solver.run(plan, Listed(data), silent(3))
 
     coins, oracle = np.random.default_rng(3), Listed(data)
     b, c = 3, int(schedule.feedback_rates[0])
@@ -101,7 +103,7 @@ def test_a_sampled_game_is_algorithm_2(loss, noise):
         active = np.minimum(values[b:], schedule.loss_clip).mean() - problem.constants.infimum
         unheard = np.clip(schedule.feedback_bound - active, 0.0, 2.0 * schedule.feedback_bound)
         log_weights[drawn] -= schedule.group_rate * unheard / group_weights[drawn]
-    assert is_average_of(found, played, played_groups, 1.0)
+    assert is_average_of(result, played, played_groups, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +130,7 @@ def test_a_record_of_a_later_call_moves_what_it_pays_for(solver):
 
 def test_a_sampled_game_ends_when_the_drawn_group_has_run_out():
     problem = make_problem((8, 400), prior=(0.5, 0.5))
-    solver = OCO(play="sampled", n_rounds=40, batch_size=2, weight_share=0.5)
+    solver = OCO(play="sampled", n_rounds=40, batch_size=2, weight_fraction=0.5)
     plan = solver.plan(problem, BUDGET)
     data = make_data(problem, *random_records(problem, np.random.default_rng(0)))
     lengths = []
@@ -184,6 +186,6 @@ def test_without_noise_the_worst_group_is_found(play, learner):
     best = data.risks(exact.weights).max()
     solver = OCO(learner, play=play, n_rounds=1000)
     plan = solver.plan(problem, Budget(200.0, 1e-6))
-    found = solver.run(plan, data, NoiseSource(0, plan.releases))
-    assert data.risks(found.weights).max() < best + 0.04
+    result = solver.run(plan, data, NoiseSource(0, plan.releases))
+    assert data.risks(result.weights).max() < best + 0.04
     assert data.risks(np.zeros(2)).max() > best + 0.2

@@ -14,7 +14,7 @@ from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.solvers import OCO, OnlineToBatch
 from sklearn_dpwg.solvers.oco import (
     RISK_SPREAD,
-    WEIGHT_SHARES,
+    WEIGHT_FRACTIONS,
 )
 from tests.helpers.group_data import make_problem
 
@@ -57,8 +57,10 @@ def test_a_plan_is_the_best_of_what_is_tried(play):
     problem = make_problem(SIZES)
     best = OCO(play=play).plan(problem, BUDGET)
     for n_rounds in (10, 40, 128):
-        for share in WEIGHT_SHARES:
-            tried = OCO(play=play, n_rounds=n_rounds, weight_share=share).plan(problem, BUDGET)
+        for fraction in WEIGHT_FRACTIONS:
+            tried = OCO(play=play, n_rounds=n_rounds, weight_fraction=fraction).plan(
+                problem, BUDGET
+            )
             assert best.predicted_excess <= tried.predicted_excess * (1 + 0.02)
     # the group player's rate is the best one for the average over the prior, without early ends
     rate = best.schedule.group_rate

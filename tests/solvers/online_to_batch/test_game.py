@@ -25,11 +25,11 @@ def silent_game(solver, problem, data, source=None):
     """Return a game that was played on records in their order, and the losses that were told."""
     plan = solver.plan(problem, BUDGET)
     game = solver.begin(plan, silent() if source is None else source)
-    told, real = [], game._player
+    facts, real = [], game._player
 
     class Told:
         def update(self, *loss):
-            told.append(loss)
+            facts.append(loss)
             real.update(*loss)
 
         def predict(self):
@@ -37,7 +37,7 @@ def silent_game(solver, problem, data, source=None):
 
     game._player = Told()
     game.advance(Listed(data), problem.group_sizes)
-    return game, plan, told
+    return game, plan, facts
 
 
 def batches_of(data, n_rounds):
@@ -53,7 +53,7 @@ def is_algorithm_1(loss=None, *, power=1.0, learner=None, noise="toeplitz") -> b
     learner = learner or FTRL(strength=2.0)
     solver = OnlineToBatch(learner, power=power, n_rounds=10, noise=noise)
     data = make_data(problem, *random_records(problem, np.random.default_rng(5)))
-    game, _, told = silent_game(solver, problem, data)
+    game, _, facts = silent_game(solver, problem, data)
     weights, active = algorithm_1(
         problem,
         batches_of(data, 10),
@@ -63,7 +63,7 @@ def is_algorithm_1(loss=None, *, power=1.0, learner=None, noise="toeplitz") -> b
     )
     scale = max(float(np.abs(active).max()), 1.0)
     return bool(
-        np.allclose([loss[0] for loss in told], active, rtol=1e-8, atol=1e-9 * scale)
+        np.allclose([loss[0] for loss in facts], active, rtol=1e-8, atol=1e-9 * scale)
         and np.allclose(game.finish().weights, weights, rtol=1e-8, atol=1e-10)
     )
 
@@ -95,7 +95,7 @@ def test_paper_rounds_read_one_record(sizes):
     game = solver.begin(solver.plan(problem, BUDGET), silent())
     assert game.advance(Watched(data), sizes) == 39
     assert [len(targets) for _, (_, targets) in drawn] == [1] * 39
-    for end in range(1, 40):  # at any time as many of each group as its share, but for one
+    for end in range(1, 40):  # at any time as many of each group as its fraction, but for one
         counts = np.bincount([group for group, _ in drawn[:end]], minlength=len(sizes))
         assert (abs(counts - end * np.array(sizes) / 40) <= 1.0).all()
     weights, _ = algorithm_1(problem, [record for _, record in drawn], power=1.0, strength=2.0)
@@ -156,8 +156,8 @@ def test_a_mixture_weighs_the_groups(mixture):
     """Sums over public rates, all records read, whatever the sizes; also fewer than rounds."""
     problem = make_problem((70, 5, 20), prior=(0.5, 0.1, 0.4))
     data = make_data(problem, *random_records(problem, np.random.default_rng(2)))
-    shares = None if mixture is None else np.array(mixture)
-    start = Solution(np.zeros(problem.n_weights), shares, 0)
+    fractions = None if mixture is None else np.array(mixture)
+    start = Solution(np.zeros(problem.n_weights), fractions, 0)
     for n_rounds in (10, 1):
         solver = OnlineToBatch(power=0.0, n_rounds=n_rounds)
         plan, source, oracle = solver.plan(problem, BUDGET), silent(), Listed(data)
@@ -190,7 +190,7 @@ def test_without_noise_the_risk_of_the_mixture_is_minimised(learner, convexity):
     # neither noise nor sampling is there, which betting would regularise for
     quiet = replace(plan.schedule, multiplier=0.0, effective_batch=math.inf)
     plan = replace(plan, schedule=quiet)
-    found = solver.run(plan, data, silent()).weights
+    result = solver.run(plan, data, silent()).weights
 
     def risk(weights):
         return float(np.asarray(problem.prior) @ data.risks(weights)) + 0.5 * convexity * (
@@ -200,6 +200,6 @@ def test_without_noise_the_risk_of_the_mixture_is_minimised(learner, convexity):
     one = make_problem((600,), radius=4.0)
     best = worst_group_optimum(make_data(one, rows, targets), radius=4.0).weights
     at_zero = risk(np.zeros(problem.n_weights))
-    assert risk(found) - risk(best) < 0.25 * (at_zero - risk(best))
+    assert risk(result) - risk(best) < 0.25 * (at_zero - risk(best))
     if convexity:
-        assert np.linalg.norm(found) < np.linalg.norm(best)
+        assert np.linalg.norm(result) < np.linalg.norm(best)

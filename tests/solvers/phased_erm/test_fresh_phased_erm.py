@@ -50,12 +50,12 @@ def test_it_is_the_papers_run_on_the_same_parts(loss, sizes, monkeypatch):
     for calls, records in ((1, oracle), (0, data)):
         plan, source = solver.plan(replace(problem, fresh_calls=calls), BUDGET), silent()
         runs.append((solver.run(plan, records, source), source.asked, str(plan)))
-    (found, asked, shown), (expected, others, same) = runs
+    (result, asked, shown), (expected, others, same) = runs
     assert shown == same
     for one, other in zip(asked, others, strict=True):
         assert (one.release, one.sensitivity) == (other.release, other.sensitivity)
         assert np.allclose(one.value, other.value, atol=1e-5 * float(one.sensitivity) + 1e-9)
-    assert np.allclose(found.weights, expected.weights, atol=1e-6)
+    assert np.allclose(result.weights, expected.weights, atol=1e-6)
 
 
 def test_the_papers_phases_wait_for_their_records():
@@ -90,7 +90,9 @@ def test_planned_phases_read_what_a_call_has():
         assert game.advance(oracle, sizes) == n_phases
         released = [asked for asked in source.asked if asked.release.name == "phase weights"]
         moved = problem.gradient_diameter / 0.5
-        for asked in released:  # at least what the smaller group moves by its share of the weight
+        for (
+            asked
+        ) in released:  # at least what the smaller group moves by its fraction of the weight
             assert float(asked.sensitivity) >= moved / sum(sizes) * n_phases
     assert list(oracle.next - data.records.starts[:-1]) == [300, 30 + 40 + 9 + 11]
     assert game.is_over

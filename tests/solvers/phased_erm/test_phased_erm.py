@@ -66,10 +66,10 @@ def test_a_run_is_the_stated_algorithm(loss, mu_groups):
         assert phase.mu_weights == pytest.approx(0.2)
         common = {"radius": 2.0, "mu_weights": phase.mu_weights, "center": center}
         if mu_groups == np.inf:
-            found = mixture(data, prior, **common)
+            result = mixture(data, prior, **common)
         else:
-            found = regularised(data, prior=prior, mu_groups=mu_groups, **common)
-        distance = np.linalg.norm(weights.value - found.weights)
+            result = regularised(data, prior=prior, mu_groups=mu_groups, **common)
+        distance = np.linalg.norm(weights.value - result.weights)
         assert distance <= 0.006 * phase.sensitivity + 1e-3
         assert float(weights.sensitivity) == pytest.approx(phase.sensitivity, rel=1e-6)
         center = weights.answer * min(1.0, 2.0 / np.linalg.norm(weights.answer))
@@ -108,11 +108,11 @@ def excess(solver, loss, budget, n_runs):
 def test_plans_learn_for_the_worst_group(loss):
     """Far better than predicting nothing and than a phase of the average risk."""
     budget, zero = Budget(2.0, 1e-6), conflicting(loss)[-1]
-    (found,), plan = excess(PhasedERM(), loss, budget, 1)
-    assert found < 0.4 * zero
-    assert found <= plan.predicted_excess + max(plan.predicted_excess_if_worst)
+    (result,), plan = excess(PhasedERM(), loss, budget, 1)
+    assert result < 0.4 * zero
+    assert result <= plan.predicted_excess + max(plan.predicted_excess_if_worst)
     (average,), _ = excess(PhasedERM(1, mu_groups=np.inf), loss, budget, 1)
-    assert found < 0.8 * average
+    assert result < 0.8 * average
 
 
 def test_a_phase_that_is_not_solved_is_an_error(monkeypatch):

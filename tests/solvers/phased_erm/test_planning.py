@@ -72,8 +72,8 @@ def test_no_quadratic_exceeds_the_bound(descent):
     for index in range(0, len(STRENGTHS), 6):
         strengths = STRENGTHS[index] * np.array(bound.strength_ratios)
         stds = std / np.array(bound.strength_ratios)
-        found = exact_excess(eigenvalues, target, strengths, stds, bound.averaged)
-        assert found <= bounds[index] * (1 + 1e-9)
+        result = exact_excess(eigenvalues, target, strengths, stds, bound.averaged)
+        assert result <= bounds[index] * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("loss", [AbsoluteError(), Hinge(), BinaryLogLoss(), SquaredError()])
@@ -102,7 +102,7 @@ def test_noise_on_one_release_costs_at_most_the_bound(loss):
 
 def test_the_whole_bound_is_the_one_written_down():
     problem = make_problem((300, 900), radius=5.0)
-    plan = PhasedERM(4, risk_share=0.2, averaging=0.5).plan(problem, BUDGET)
+    plan = PhasedERM(4, risk_fraction=0.2, averaging=0.5).plan(problem, BUDGET)
     schedule, mu = plan.schedule, BUDGET.mu
     c = by_loss(problem.loss).loss_clip * math.log(2.0) - problem.constants.infimum
     assert schedule.sums.loss_range == pytest.approx(c)
