@@ -37,7 +37,7 @@ def test_neighbours_move_what_is_paid_for(name, monkeypatch):
     class Watched(NoiseSource):
         """Adds no noise and remembers what it was handed."""
 
-        def integers(self, counts, *, release, sensitivity=None):
+        def integers(self, counts, *, release):
             self._paid.spend(release, release.mechanism, np.shape(counts))
             handed.append(np.array(counts))
             sources.append(self)

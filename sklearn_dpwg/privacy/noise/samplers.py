@@ -22,8 +22,6 @@ _LOG2_SENSITIVITY_OVER_ROUNDING = 30
 _MIN_EXPONENT = -1000
 _MARGIN = 1.0 + 2.0**-40
 _MAX_CACHED = 64
-# Seeded discrete Gaussian noise of a larger scale is rounded normal noise: a relative 1e-8 apart.
-_MAX_LISTED = 2000.0
 
 
 class SecureSampler:
@@ -46,10 +44,10 @@ class SecureSampler:
         return np.array(measurement(values.tolist()), dtype=np.float64)
 
     def add_integers(
-        self, values: NDArray[np.int64], scale: float, release: Release
+        self, values: NDArray[np.int64], noise: IntegerNoise, release: Release
     ) -> NDArray[np.int64]:
         """Return the numbers with discrete noise, sampled exactly."""
-        measurement = _measurement_on_integers(release.mechanism, scale, values.size)
+        measurement = _measurement_on_integers(noise, values.size)
         return np.array(measurement(values.tolist()), dtype=np.int64)
 
 
@@ -80,17 +78,15 @@ class SeededSampler:
         return values + draw(0.0, release.noise_multiplier * sensitivity, values.size)
 
     def add_integers(
-        self, values: NDArray[np.int64], scale: float, release: Release
+        self, values: NDArray[np.int64], noise: IntegerNoise, release: Release
     ) -> NDArray[np.int64]:
         """Return the numbers with discrete noise of the law that the secure one has."""
         stream = self.stream(f"noise of {release.name}")
-        if release.mechanism != "gaussian":  # two geometric times apart
-            leave = -math.expm1(-1.0 / scale)
+        if noise.mechanism == "laplace":  # two geometric times apart
+            leave = -math.expm1(-1.0 / noise.scale)
             after = stream.geometric(leave, values.size) - stream.geometric(leave, values.size)
             return values + after
-        if scale > _MAX_LISTED:
-            return values + np.rint(stream.normal(0.0, scale, values.size)).astype(np.int64)
-        numbers, probabilities = IntegerNoise("gaussian", scale).law()
+        numbers, probabilities = noise.law()
         levels = np.cumsum(probabilities)
         places = np.searchsorted(levels, stream.random(values.size) * levels[-1], side="right")
         return values + numbers[np.minimum(places, len(numbers) - 1)]
@@ -179,16 +175,17 @@ def _check_promise(claimed: float, promised: float, what: str) -> None:
         )
 
 
-def _measurement_on_integers(mechanism: str, scale: float, size: int) -> Any:
+def _measurement_on_integers(noise: IntegerNoise, size: int) -> Any:
     """Return OpenDP's measurement of whole numbers, its privacy map checked against the scale."""
     domain, metrics, make = _opendp("i64", size)
-    if mechanism == "gaussian":
+    scale = noise.scale
+    if noise.mechanism == "gaussian":
         measurement = make.make_gaussian(domain, metrics.l2_distance(T=float), scale=scale)
         claimed, promised = measurement.map(1.0), 0.5 / scale**2
     else:
         measurement = make.make_laplace(domain, metrics.l1_distance(T="i64"), scale=scale)
         claimed, promised = measurement.map(1), 1.0 / scale
-    _check_promise(claimed, promised * _MARGIN, f"{mechanism} noise on whole numbers")
+    _check_promise(claimed, promised * _MARGIN, f"{noise.mechanism} noise on whole numbers")
     return measurement
 
 
@@ -252,45 +249,24 @@ def check_integers(counts: ArrayLike) -> NDArray[np.int64]:
 # What discrete Gaussian noise has of variance beyond what is paid for, so that it is no worse than
 # continuous noise but for a factor below exp(2e-12): docs/theory/noise.md.
 _SPARE_VARIANCE = 1.5625
-# Discrete Laplace noise is no worse than continuous noise of a shift that is so much longer.
-_SPARE_SHIFT = 2
 
 
-def noise_on_integers(release: Release, *, sensitivity: int | None = None) -> IntegerNoise:
-    """Return the law of the noise that `NoiseSource.integers` adds.
+def noise_on_integers(release: Release) -> IntegerNoise:
+    """Return the law of the noise on counts of disjoint cells, of which a record moves two.
 
-    With the noise multiplier z its scale is 2z for discrete Laplace noise. For Laplace and
-    Gaussian noise, which are accounted for as if they were continuous, it is z(Δ + 2) and
-    √(z²Δ² + 1.5625), with Δ the sensitivity, for counts 2 and √2. All are larger by a relative
-    2⁻⁴⁰.
+    With the noise multiplier z its scale is 2z for discrete Laplace noise. For Gaussian noise,
+    which is accounted for as if it were continuous, it is √(2z² + 1.5625). Both are larger by a
+    relative 2⁻⁴⁰.
     """
-    scale = scale_on_integers(release, sensitivity)
+    if release.sampling_rate < 1.0 or release.mechanism == "laplace":
+        raise UnsupportedMechanismError(
+            f"Counts need an unsampled discrete-laplace or gaussian release, got {release!r}."
+        )
+    z, is_gaussian = release.noise_multiplier, release.mechanism == "gaussian"
+    scale = (math.sqrt(z * z * 2.0 + _SPARE_VARIANCE) if is_gaussian else 2.0 * z) * _MARGIN
     if scale > MAX_SCALE:
         raise InputError(
             f"epsilon must be larger for counts of records: noise of scale {scale:,.0f} would hide "
             f"them, and at most {MAX_SCALE:,.0f} is allowed."
         )
-    return IntegerNoise("gaussian" if release.mechanism == "gaussian" else "laplace", scale)
-
-
-def scale_on_integers(release: Release, sensitivity: int | None) -> float:
-    """Return the scale of the noise, at any size of the sensitivity."""
-    if release.sampling_rate < 1.0:
-        raise UnsupportedMechanismError(
-            f"Whole numbers cannot be a sampled release, got sampling_rate = "
-            f"{release.sampling_rate!r}."
-        )
-    z = release.noise_multiplier
-    if sensitivity is not None:
-        sensitivity = whole_number(sensitivity, "sensitivity", least=1)
-    if release.mechanism == "discrete-laplace":
-        if sensitivity is not None:
-            raise InputError(
-                f"sensitivity must be None for a discrete-laplace release, of which a record moves "
-                f"two counts by one each, got {sensitivity}."
-            )
-        return 2.0 * z * _MARGIN
-    if release.mechanism == "laplace":
-        return z * ((2 if sensitivity is None else sensitivity) + _SPARE_SHIFT) * _MARGIN
-    square = 2.0 if sensitivity is None else float(sensitivity) ** 2
-    return math.sqrt(z * z * square + _SPARE_VARIANCE) * _MARGIN
+    return IntegerNoise("gaussian" if is_gaussian else "laplace", scale)

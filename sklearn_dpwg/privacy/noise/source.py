@@ -29,7 +29,7 @@ from sklearn_dpwg.privacy.noise.samplers import (
     SeededSampler,
     check_integers,
     check_value,
-    scale_on_integers,
+    noise_on_integers,
     seed_sequence,
 )
 from sklearn_dpwg.privacy.release import Draw, Mechanism, Release
@@ -389,32 +389,26 @@ class NoiseSource:
         """
         return self._add_noise(value, sensitivity, release, "laplace")
 
-    def integers(
-        self, counts: ArrayLike, *, release: Release, sensitivity: int | None = None
-    ) -> NDArray[np.int64]:
-        """Add noise on the whole numbers to whole numbers, independent in every coordinate.
+    def integers(self, counts: ArrayLike, *, release: Release) -> NDArray[np.int64]:
+        """Add noise on the whole numbers to counts, independent in every coordinate.
 
         Parameters
         ----------
         counts : array-like of int
-            What to release, of any shape.
+            Numbers of records in disjoint cells, of which a record moves at most two, each by one;
+            of any shape.
         release : Release
-            The release of the plan that this draw is, not sampled.
-        sensitivity : int, optional
-            By how much one record can move all numbers together, in the L1 norm for Laplace and
-            the L2 norm for Gaussian noise. By default the numbers are counts of records in
-            disjoint cells, of which a record moves at most two, each by one; a release with
-            ``mechanism="discrete-laplace"`` is for these alone.
+            The release of the plan that this draw is, with ``mechanism="discrete-laplace"`` or
+            ``"gaussian"``, not sampled.
 
         Returns
         -------
         ndarray of int64
             The numbers with discrete noise; an `IntegerNoise` is its law.
         """
-        whole = check_integers(counts)
-        scale = scale_on_integers(release, sensitivity)
+        whole, law = check_integers(counts), noise_on_integers(release)
         self._spend(release, release.mechanism, whole.shape)
-        noisy = self._sampler.add_integers(whole.reshape(-1), scale, release)
+        noisy = self._sampler.add_integers(whole.reshape(-1), law, release)
         return noisy.reshape(whole.shape)
 
     def gaussian_rows(self, shape: tuple[int, int], *, release: Release) -> GaussianRows:
