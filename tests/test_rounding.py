@@ -32,7 +32,7 @@ from sklearn_dpwg.optimum.saddle_point import (
     solve_saddle_point,
 )
 from sklearn_dpwg.privacy import Budget, Release
-from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
+from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, PrefixSumStream, make_prefix_sums
 from sklearn_dpwg.privacy.sensitivity import weighting_slack
 from sklearn_dpwg.solvers import OCO
 from sklearn_dpwg.solvers.oco import round_sensitivity
@@ -320,7 +320,7 @@ def test_rows_of_prefix_sums_err_by_no_more_than_is_paid(name, n_steps, kind):
     vectors[0] = 1.0 / math.sqrt(2.0)
     mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=2)
     noise = silent()
-    stream = mechanism.open(noise, SUMS)
+    stream = PrefixSumStream(mechanism, noise, SUMS)
     for vector in vectors:
         stream.add(vector, 1.0)
     # the coefficients as computed: they are public

@@ -70,11 +70,10 @@ class AUCPlan:
     @property
     def guarantee(self) -> PrivacyGuarantee:
         """What the release costs."""
-        delta, rows = self.budget.delta, self.rows_per_person
-        if not self.releases:
-            return PrivacyGuarantee.non_private(delta, public=PUBLIC_FACTS).for_person(rows)
-        cost = PrivacyGuarantee.from_releases(self.releases, delta, public=PUBLIC_FACTS)
-        return replace(cost.for_person(rows), requested_epsilon=self.budget.epsilon)
+        budget, rows = self.budget, self.rows_per_person
+        stated = budget.delta if self.releases else budget
+        cost = PrivacyGuarantee.from_releases(self.releases, stated, public=PUBLIC_FACTS)
+        return replace(cost.for_person(rows), requested_epsilon=budget.epsilon)
 
     @property
     def noise_std(self) -> float:

@@ -372,10 +372,8 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         if self.sizes == "public":
             about["public"] = (*PUBLIC_FACTS, "the size of every group")
             about["relation"] = Relation.REPLACE_ONE_WITHIN_GROUP
-        release, guarantee = None, PrivacyGuarantee.non_private(budget.delta, **about)
-        if budget.epsilon < math.inf:
-            release = release_of(budget)
-            guarantee = PrivacyGuarantee.from_releases([release], budget, **about)
+        release = release_of(budget) if budget.epsilon < math.inf else None
+        guarantee = PrivacyGuarantee.from_releases([release] if release else [], budget, **about)
         return _Facts(
             audit_rows.two_classes(self.classes),
             kind,

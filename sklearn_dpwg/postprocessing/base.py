@@ -157,7 +157,8 @@ def histogram_guarantee(
     public = PUBLIC_FACTS if labels_stated else (*PUBLIC_FACTS, LABELS_THAT_OCCUR)
     stated: dict[str, Any] = {"public": public, "relation": Relation.REPLACE_ONE}
     if release is None:
-        return PrivacyGuarantee.non_private(delta, **stated).for_person(rows_per_person)
+        exact = PrivacyGuarantee.from_releases((), Budget(math.inf, delta), **stated)
+        return exact.for_person(rows_per_person)
     guarantee = PrivacyGuarantee.from_releases([release], delta, seeded=seeded, **stated)
     return guarantee.for_person(rows_per_person)
 

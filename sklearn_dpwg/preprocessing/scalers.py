@@ -338,7 +338,7 @@ class DPStandardScaler(OneToOneFeatureMixin, ByBounds):
             rows = whole_number(rows, "rows_per_person", least=1)
         facts: dict[str, Any] = {"public": PUBLIC_FACTS, "relation": Relation.REPLACE_ONE}
         if budget.epsilon == math.inf:
-            return PrivacyGuarantee.non_private(budget.delta, **facts).for_person(rows)
+            return PrivacyGuarantee.from_releases((), budget, **facts).for_person(rows)
         of_row = PrivacyGuarantee.from_releases([_release(budget, rows)], budget.delta, **facts)
         return replace(of_row.for_person(rows), requested_epsilon=budget.epsilon)
 

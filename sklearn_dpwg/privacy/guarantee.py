@@ -15,7 +15,6 @@ from sklearn_dpwg._checks import FloatArray, non_negative, open_unit, read_json,
 from sklearn_dpwg.exceptions import InputError, InputTypeError, PlanExceededError
 from sklearn_dpwg.privacy.accounting.calibration import (
     events_for_records,
-    part_events,
     type_two_errors,
     worst_deltas,
     worst_epsilon,
@@ -27,6 +26,7 @@ from sklearn_dpwg.privacy.accounting.composition import (
     event_of_composition,
     event_to_dict,
     joint_compositions,
+    part_events,
 )
 from sklearn_dpwg.privacy.release import Budget, Relation, Release
 from sklearn_dpwg.privacy.statement import (
@@ -138,7 +138,8 @@ class PrivacyGuarantee:
         Parameters
         ----------
         releases : sequence of Release
-            At least one; every one counts with its ``paid_count``.
+            Every one counts with its ``paid_count``; none, for an exact solution, with a budget
+            of infinite ε.
         budget : Budget or float
             The budget, whose ε the releases must keep; or just a δ.
         public : sequence of str
@@ -158,38 +159,11 @@ class PrivacyGuarantee:
         PlanExceededError
             If the releases cost more than the budget.
         """
-        return guarantee_of_events(
-            part_events(releases), budget, public=public, seeded=seeded, relation=relation
-        )
-
-    @classmethod
-    def non_private(
-        cls,
-        delta: float,
-        *,
-        public: Sequence[str] = (),
-        relation: Relation | str = Relation.REPLACE_ONE_WITHIN_GROUP,
-    ) -> PrivacyGuarantee:
-        """Return the guarantee of an exact solution: none.
-
-        Parameters
-        ----------
-        delta : float
-            The δ that was asked for; it has no effect.
-        public : sequence of str
-            What was called public; in truth everything is.
-        relation : Relation or str
-            Which neighbours were asked for; it has no effect.
-
-        Returns
-        -------
-        PrivacyGuarantee
-            With infinite ε.
-        """
         from dp_accounting import dp_event
 
-        stated = Relation(relation), tuple(public), (dp_event.NonPrivateDpEvent(),)
-        return cls(math.inf, delta, *stated, requested_epsilon=math.inf)
+        is_exact = not releases and isinstance(budget, Budget) and budget.epsilon == math.inf
+        events = (dp_event.NonPrivateDpEvent(),) if is_exact else part_events(releases)
+        return guarantee_of_events(events, budget, public=public, seeded=seeded, relation=relation)
 
     @property
     def is_private(self) -> bool:
@@ -479,7 +453,8 @@ def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> Pri
     if len(units) > 1:
         public += (SEVERAL_NUMBERS.format(" or ".join(map(str, units))),)
     if not all(one.is_private for one in guarantees):
-        nothing = PrivacyGuarantee.non_private(delta, public=public, relation=relation)
+        budget = Budget(math.inf, delta)
+        nothing = PrivacyGuarantee.from_releases((), budget, public=public, relation=relation)
         return replace(nothing, outside=outside)
     totals = joint_compositions(one.events for one in guarantees)
     return PrivacyGuarantee(

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import NoReturn, Protocol
+from collections.abc import Callable
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,11 +28,8 @@ from sklearn_dpwg.privacy.release import Release
 _ROUNDINGS = 256.0
 
 
-class _Factor(Protocol):
-    """One of the matrices B and C, applied row by row."""
-
-    def add(self, row: FloatArray) -> FloatArray:
-        """Return the next row of the product, a new array."""
+# One of the matrices B and C, applied row by row: returns the next row of the product, a new array.
+_Factor = Callable[[FloatArray], FloatArray]
 
 
 class PrefixSums(ABC):
@@ -79,30 +77,25 @@ class PrefixSums(ABC):
         """Return the noise of every sum if a record moves one vector by 1 and noise is 1-GDP."""
         return self.row_norms() * self.column_norm
 
-    def open(self, noise: NoiseSource, release: Release) -> PrefixSumStream:
-        """Begin a stream, for which a Gaussian release of one draw is spent here.
-
-        Its multiplier is the noise of Z over the largest column norm times the steps' sensitivity.
-        """
-        return PrefixSumStream(self, noise, release)
-
 
 class PrefixSumStream:
-    """Noisy prefix sums of the vectors added so far; made by `PrefixSums.open`.
+    """Noisy prefix sums of the vectors added so far, one Gaussian release, spent by the first one.
 
-    A stream may end early, at no lower cost. Exact sums, and noise that is yet unused, are secrets:
+    Its multiplier is the noise of Z over the largest column norm times the steps' sensitivity. A
+    stream may end early, at no lower cost. Exact sums, and noise that is yet unused, are secrets:
     it cannot be copied or pickled.
     """
 
     def __init__(self, mechanism: PrefixSums, noise: NoiseSource, release: Release) -> None:
-        self._n_steps, self._shape = mechanism.n_steps, (mechanism.n_dimensions,)
-        self._rows: GaussianRows = noise.gaussian_rows(
-            (self._n_steps, *self._shape), release=release
-        )
+        self._mechanism, self._noise, self._release = mechanism, noise, release
+        self._shape = (mechanism.n_dimensions,)
+        self._stds, self._column_norm = mechanism.standard_deviations(), mechanism.column_norm
         self._decoder, self._encoder = mechanism._begin()
-        self._column_norm = mechanism.column_norm
+        self._rows: GaussianRows | None = None
         self._scale = 0.0
         self.n_added = 0  # vectors so far
+        self.noisy_sum: FloatArray | float = 0.0  # what was released last,
+        self.unit_std = 0.0  # and its noise, per unit of the multiplier and of sensitivity
 
     def add(self, vector: ArrayLike, sensitivity: float) -> FloatArray:
         """Add a vector and return the noisy sum of all so far, a new array.
@@ -116,14 +109,19 @@ class PrefixSumStream:
         # one product sees NaN and infinity in less time than numpy.isfinite takes
         if not math.isfinite(values.dot(values)):
             raise InputError("vector must be finite, got NaN, infinity or numbers near it.")
-        if self.n_added == self._n_steps:
+        n_steps = self._mechanism.n_steps
+        if self.n_added == n_steps:
             raise PlanExceededError(
-                f"The stream was planned for {self._n_steps} steps, and all were taken."
+                f"The stream was planned for {n_steps} steps, and all were taken."
             )
         stated = self._column_norm * positive_finite(sensitivity, "sensitivity")
-        self._scale = max(self._scale, stated)
+        if self._rows is None:
+            shape = (n_steps, *self._shape)
+            self._rows = self._noise.gaussian_rows(shape, release=self._release)
+        self._scale, self.unit_std = max(self._scale, stated), float(self._stds[self.n_added])
         self.n_added += 1
-        return self._decoder.add(self._rows.add(self._encoder.add(values), self._scale))
+        self.noisy_sum = self._decoder(self._rows.add(self._encoder(values), self._scale))
+        return self.noisy_sum
 
     def __reduce__(self) -> NoReturn:
         raise InputTypeError(
@@ -132,11 +130,6 @@ class PrefixSumStream:
 
 
 # --- fresh noise ---------------------------------------------------------------------------------
-
-
-class _Identity:
-    def add(self, row: FloatArray) -> FloatArray:
-        return row
 
 
 class _RunningSum:
@@ -165,7 +158,7 @@ class IndependentNoise(PrefixSums):
         return np.ones(self.n_steps)
 
     def _begin(self) -> tuple[_Factor, _Factor]:
-        return _RunningSum(self.n_dimensions), _Identity()
+        return _RunningSum(self.n_dimensions).add, lambda row: row
 
 
 # --- convolutions --------------------------------------------------------------------------------
@@ -251,7 +244,7 @@ class SquareRootToeplitz(PrefixSums):
 
     def _begin(self) -> tuple[_Factor, _Factor]:
         kernel, n_columns = self.coefficients(), self.n_dimensions
-        return _OnlineConvolution(kernel, n_columns), _OnlineConvolution(kernel, n_columns)
+        return _OnlineConvolution(kernel, n_columns).add, _OnlineConvolution(kernel, n_columns).add
 
 
 # --- a tree --------------------------------------------------------------------------------------
@@ -311,7 +304,7 @@ class BinaryTree(PrefixSums):
 
     def _begin(self) -> tuple[_Factor, _Factor]:
         size = self.n_steps, self.n_dimensions
-        return _SumsOfNodes(*size), _TreeNodes(*size)
+        return _SumsOfNodes(*size).add, _TreeNodes(*size).add
 
 
 PREFIX_SUMS: dict[str, type[PrefixSums]] = {

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, total_ordering
 from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
@@ -147,11 +146,8 @@ class Release:
         Release
             The louder (or quieter) release.
         """
-        scaled = copy(self)  # all else was checked
         multiplier = self.noise_multiplier * positive_finite(factor, "factor")
-        multiplier = positive_finite(multiplier, "noise_multiplier")
-        object.__setattr__(scaled, "noise_multiplier", multiplier)
-        return scaled
+        return replace(self, noise_multiplier=multiplier)
 
 
 @dataclass(frozen=True)

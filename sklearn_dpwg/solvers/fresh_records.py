@@ -233,25 +233,6 @@ def sums_by_group(values: FloatArray, codes: NDArray[np.intp], n_groups: int) ->
     return total
 
 
-class NoisySums:
-    """Noisy sums of all vectors so far, one Gaussian release, spent where the first one comes."""
-
-    def __init__(self, mechanism: PrefixSums, noise: NoiseSource, release: Release) -> None:
-        self._mechanism, self._noise, self._release = mechanism, noise, release
-        self._stds = mechanism.standard_deviations()
-        self._stream: PrefixSumStream | None = None
-        self.noisy_sum: FloatArray | float = 0.0  # what was released last,
-        self.unit_std = 0.0  # and its noise, per unit of the multiplier and of sensitivity
-
-    def release(self, vector: FloatArray, *, sensitivity: float) -> FloatArray:
-        """Add a vector, which a record moves by so much, and return the noisy sum."""
-        if self._stream is None:
-            self._stream = self._mechanism.open(self._noise, self._release)
-        noisy_sum = self._stream.add(vector, sensitivity)
-        self.noisy_sum, self.unit_std = noisy_sum, float(self._stds[self._stream.n_added - 1])
-        return noisy_sum
-
-
 class StreamGame(Game):
     """Rounds that are played while every group has records for one: all are used up together."""
 
@@ -268,9 +249,10 @@ class StreamGame(Game):
                 self._prior = start.group_weights / start.group_weights.sum()
         self._sums = self._noisy_sums(plan.releases[0], plan.problem.n_weights)
 
-    def _noisy_sums(self, release: Release, n_dimensions: int) -> NoisySums:
+    def _noisy_sums(self, release: Release, n_dimensions: int) -> PrefixSumStream:
         facts = {"n_steps": self._schedule.n_rounds, "n_dimensions": n_dimensions}
-        return NoisySums(make_prefix_sums(self._schedule.noise, **facts), self._noise, release)
+        mechanism = make_prefix_sums(self._schedule.noise, **facts)
+        return PrefixSumStream(mechanism, self._noise, release)
 
     @property
     def is_over(self) -> bool:

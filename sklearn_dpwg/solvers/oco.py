@@ -21,11 +21,11 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.privacy.noise.samplers import MAX_QUOTIENT
+from sklearn_dpwg.privacy.prefix_sums import PrefixSumStream
 from sklearn_dpwg.solvers import learners, steps
 from sklearn_dpwg.solvers.fresh_records import (
     RULES,
     SHARED_PARAMETERS,
-    NoisySums,
     Planned,
     StreamGame,
     StreamSchedule,
@@ -455,7 +455,7 @@ class OCOGame(StreamGame):
         self._total += counted
         self._played_sum += counted * np.concatenate([weights, self._groups.group_weights])
         before, sum_before = self._strength, self._sums.noisy_sum
-        linear = self._sums.release(gradient, sensitivity=self._moved_by_a_record()) - sum_before
+        linear = self._sums.add(gradient, sensitivity=self._moved_by_a_record()) - sum_before
         self._player.update(linear, self._strength - before, self._first)
 
     def finish(self) -> Solution:
@@ -552,7 +552,7 @@ class PlacesGame(OCOGame):
     range: a record that changes its group moves two sums by half of what it else moves one.
     """
 
-    _loss_sums: NoisySums | None = None
+    _loss_sums: PrefixSumStream | None = None
 
     def _play_round(self, oracle: SampleOracle, sizes: Any) -> None:
         assert isinstance(oracle, RecordOracle)
@@ -568,7 +568,7 @@ class PlacesGame(OCOGame):
                 self._loss_sums = self._noisy_sums(release, problem.n_groups)
             # the group weights follow what all noisy sums so far say, and not their noise
             moved, rates = schedule.loss_sensitivity, np.array(schedule.feedback_rates)
-            means = self._loss_sums.release(sums, sensitivity=moved) / rates
+            means = self._loss_sums.add(sums, sensitivity=moved) / rates
             stds = schedule.feedback_multiplier * self._loss_sums.unit_std * moved / rates
             risks, variances = steps.active(means, stds**2, problem)
             expected = (self._n_played * EXPECTED_SPREAD * problem.constants.zero_score) ** 2

@@ -454,7 +454,7 @@ class OnlineToBatchGame(StreamGame):
                 rows, targets = oracle.draw(group, size)
                 batch = difference_sum(problem, rows, np.asarray(targets), here, before)
                 difference += self._fractions[group] * batch
-        gradient = self._sums.release(difference, sensitivity=self._largest)
+        gradient = self._sums.add(difference, sensitivity=self._largest)
         self._teach(gradient, here[0])
         self._move()
 

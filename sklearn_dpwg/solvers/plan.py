@@ -191,11 +191,7 @@ def _guarantee(
 ) -> PrivacyGuarantee:
     """Account for the releases of a plan; kept by value, so that no plan can hold another."""
     if not releases:
-        if budget.epsilon < math.inf:
-            raise PlanExceededError(
-                f"a plan without releases promises nothing and needs epsilon=inf, got {budget!r}."
-            )
-        return PrivacyGuarantee.non_private(budget.delta).for_records(records_per_person)
+        return PrivacyGuarantee.from_releases((), budget).for_records(records_per_person)
     stated: dict[str, Any] = {"public": public, "relation": relation}
     if records_per_person == 1:
         return PrivacyGuarantee.from_releases(releases, budget, **stated)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 
 import numpy as np
 
 from sklearn_dpwg.inspection import AuditResult
-from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee, Release
+from sklearn_dpwg.privacy import Budget, IntegerNoise, PrivacyGuarantee, Release
 
 HOSTILE: tuple[Hashable, ...] = (
     "<script>alert(1)</script>",
@@ -84,7 +85,9 @@ def audit_result(
         "threshold": 0.5,
         "score_edges": None,
         "confidence": 0.95,
-        "privacy_": GUARANTEE if noise is not None else PrivacyGuarantee.non_private(1e-6),
+        "privacy_": GUARANTEE
+        if noise is not None
+        else PrivacyGuarantee.from_releases((), Budget(math.inf, 1e-6)),
         "model_privacy_": None,
         "created": "2026-11-22",
         "versions": {"sklearn-dpwg": "0.1.0", "numpy": "2.4.6"},

@@ -11,6 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from sklearn_dpwg.exceptions import PlanExceededError, UnsupportedMechanismError
 from sklearn_dpwg.privacy import (
+    Budget,
     PrivacyGuarantee,
     Release,
     calibrate,
@@ -116,7 +117,7 @@ def test_joint_guarantee_adds_events(gaussian, mixed):
     assert PrivacyGuarantee.from_json(joint.to_json()) == joint
     persons = [one.for_records(3) for one in (gaussian, gaussian)]
     assert joint_guarantee(persons, 1e-6).records_per_person == 3
-    none = PrivacyGuarantee.non_private(1e-6)
+    none = PrivacyGuarantee.from_releases((), Budget(math.inf, 1e-6))
     assert not joint_guarantee([gaussian, none], 1e-6).is_private
     for other in (mixed, none):
         some = joint_guarantee([replace(gaussian, outside=("a scaler",)), other], 1e-6)
@@ -139,7 +140,7 @@ def test_epsilon_is_recomputed(gaussian, mixed):
 def test_json_round_trip(gaussian, mixed):
     sampled = guarantee_of([Release("g", "gaussian", 1.0, 10, sampling_rate=0.1)])
     counts = guarantee_of([Release("c", "discrete-laplace", 1.0, 3)], relation="replace-one")
-    none = PrivacyGuarantee.non_private(1e-6, public=PUBLIC)
+    none = PrivacyGuarantee.from_releases((), Budget(math.inf, 1e-6), public=PUBLIC)
     for guarantee in (gaussian, mixed, sampled, counts, none, mixed.for_records(2)):
         text = guarantee.to_json()
         assert PrivacyGuarantee.from_json(text) == guarantee
@@ -171,7 +172,7 @@ def test_a_stored_field_that_is_wrong_has_a_sentence(gaussian, name, wrong):
 
 
 def test_no_privacy_is_said():
-    none = PrivacyGuarantee.non_private(1e-6)
+    none = PrivacyGuarantee.from_releases((), Budget(math.inf, 1e-6))
     assert not none.is_private
     assert words(none).startswith("No privacy: epsilon is infinite.")
     assert none.epsilon_at(0.1) == none.for_records(2).epsilon == math.inf

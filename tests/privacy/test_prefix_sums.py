@@ -15,6 +15,7 @@ from sklearn_dpwg.privacy import Release
 from sklearn_dpwg.privacy.prefix_sums import (
     PREFIX_SUMS,
     BinaryTree,
+    PrefixSumStream,
     SquareRootToeplitz,
     make_prefix_sums,
 )
@@ -39,7 +40,7 @@ def stand_in(unit_noise):
 
 def released(mechanism, noise, vectors, sensitivity=1.0):
     """Return all noisy sums of a stream; one sensitivity is that of every step."""
-    stream = mechanism.open(noise, SUMS)
+    stream = PrefixSumStream(mechanism, noise, SUMS)
     steps = np.broadcast_to(sensitivity, len(vectors))
     return np.array([stream.add(*step) for step in zip(vectors, steps, strict=True)])
 
@@ -148,7 +149,7 @@ def test_adaptive_neighbours(name, n_steps, seed, data):
     threshold = data.draw(st.floats(0.0, 20.0))
 
     def play(noise, record):
-        stream = mechanism.open(noise, SUMS)
+        stream = PrefixSumStream(mechanism, noise, SUMS)
         noisy_sum, is_read = np.zeros(2), False
         for _ in range(n_steps):
             bound = 0.1 + min(10.0, np.linalg.norm(noisy_sum))
@@ -221,7 +222,7 @@ def test_toeplitz_coefficients():
 def test_sums_belong_to_the_caller(name):
     mechanism = make_prefix_sums(name, n_steps=8, n_dimensions=2)
     vector = np.ones(2)
-    stream = mechanism.open(silent(), SUMS)
+    stream = PrefixSumStream(mechanism, silent(), SUMS)
     for step in range(1, 9):
         vector[:] = step
         noisy_sum = stream.add(vector, 1.0)
@@ -235,7 +236,7 @@ def test_sums_belong_to_the_caller(name):
 @NAMES
 def test_wrong_vectors_are_refused_and_not_counted(name):
     mechanism = make_prefix_sums(name, n_steps=2, n_dimensions=2)
-    stream = mechanism.open(silent(), SUMS)
+    stream = PrefixSumStream(mechanism, silent(), SUMS)
     for wrong in (np.zeros(3), [0.0, np.nan], [0.0, np.inf]):
         with pytest.raises(ValueError, match="vector must"):
             stream.add(wrong, 1.0)

@@ -8,7 +8,7 @@ from dp_accounting import dp_event
 
 from sklearn_dpwg.exceptions import NoProtectionWarning, UnsupportedMechanismError
 from sklearn_dpwg.privacy import Budget, Release
-from sklearn_dpwg.privacy.accounting.calibration import part_events
+from sklearn_dpwg.privacy.accounting.composition import part_events
 from sklearn_dpwg.privacy.release import check_delta
 
 

@@ -19,10 +19,10 @@ from sklearn_dpwg.exceptions import InputError, UnsupportedMechanismError
 from sklearn_dpwg.privacy.accounting.composition import (
     Composition,
     composition_of_event,
-    compositions_of_releases,
     dominating,
     event_of_composition,
     moved_event,
+    part_events,
 )
 from sklearn_dpwg.privacy.accounting.loss_distribution import (
     guess_mu,
@@ -41,24 +41,10 @@ if TYPE_CHECKING:
 _STATED_DELTAS = 10.0 ** -np.arange(0.5, 12.25, 0.25)
 
 
-def part_events(releases: Sequence[Release]) -> tuple[DpEvent, ...]:
-    """Return one composed event for each disjoint part of the records, in order of their indices.
-
-    A record lies in one part and pays for the releases that read it, so the guarantee is the
-    pointwise maximum of δ(ε) over the events. A release without part counts towards all.
-    """
-    from dp_accounting import dp_event
-
-    parts = []
-    for paid, _ in compositions_of_releases(releases):
-        events = [release.event for release in paid]
-        parts.append(dp_event.ComposedDpEvent(events) if len(paid) > 1 else events[0])
-    return tuple(parts)
-
-
 def delta_of(event: DpEvent, epsilon: float) -> float:
     """Return an upper bound on δ(ε) of an event as `epsilon_of` takes it, exact for Gaussians."""
-    return composition_delta(composition_of_event(event), non_negative(epsilon, "epsilon"))
+    epsilons = np.array(non_negative(epsilon, "epsilon"))
+    return float(composition_deltas(composition_of_event(event), epsilons))
 
 
 def epsilon_of(event: DpEvent, delta: float) -> float:
@@ -90,15 +76,10 @@ def is_gaussian(event: DpEvent) -> bool:
     return composition_of_event(event).is_gaussian
 
 
-def composition_delta(composition: Composition, epsilon: float, coarseness: float = 1.0) -> float:
-    """Return δ(ε) of a composition, sooner and a little too large on a coarser grid."""
-    return float(composition_deltas(composition, np.array(epsilon), coarseness))
-
-
 def composition_deltas(
     composition: Composition, epsilons: FloatArray, coarseness: float = 1.0
 ) -> FloatArray:
-    """Return δ of a composition at every ε."""
+    """Return δ of a composition at every ε, sooner and a little too large on a coarser grid."""
     if not composition.is_private:
         return np.ones_like(epsilons)
     if composition.is_gaussian:
@@ -302,7 +283,7 @@ def calibrate(releases: Sequence[Release], budget: Budget) -> tuple[Release, ...
             "budget.epsilon must be finite: without a privacy target there is nothing to release "
             "with noise, compute the exact solution instead."
         )
-    parts = dict.fromkeys([part for _, part in compositions_of_releases(releases)])
+    parts = dict.fromkeys(map(composition_of_event, part_events(releases)))
     gaussian = [part for part in parts if part.is_gaussian]
     factor = max([part.mu for part in gaussian], default=0.0) / budget.mu
     others = tuple([part for part in parts if part not in gaussian])
@@ -311,8 +292,7 @@ def calibrate(releases: Sequence[Release], budget: Budget) -> tuple[Release, ...
     rounding = _ROUNDING
     while rounding < _MAX_ROUNDING:
         calibrated = tuple([release.scaled(factor * (1.0 + rounding)) for release in releases])
-        paid = [part for _, part in compositions_of_releases(calibrated)]
-        epsilon = worst_epsilon(paid, budget.delta)
+        epsilon = worst_epsilon(map(composition_of_event, part_events(calibrated)), budget.delta)
         if epsilon <= budget.epsilon:
             return calibrated
         rounding *= 2.0  # an accountant at the limit of its resolution is not quite monotone
@@ -325,12 +305,13 @@ def calibrate(releases: Sequence[Release], budget: Budget) -> tuple[Release, ...
 @lru_cache(maxsize=256)  # a warning plans anew for other sizes, most often with the same noise
 def _search(parts: tuple[Composition, ...], budget: Budget) -> float:
     """Return a factor at most 2e-7 from the smallest for compositions without closed form."""
+    epsilons = np.array(budget.epsilon)
 
     def excess(log_factor: float, coarseness: float = 1.0) -> float:
         """Log of the equivalent Gaussian's μ over the budget's; decreasing."""
         factor = math.exp(log_factor)
-        deltas = (composition_delta(p.scaled(factor), budget.epsilon, coarseness) for p in parts)
-        delta = min(max(*deltas, 1e-300), 1.0 - 1e-12)
+        deltas = [composition_deltas(each.scaled(factor), epsilons, coarseness) for each in parts]
+        delta = min(max(*map(float, deltas), 1e-300), 1.0 - 1e-12)
         return math.log(gdp_mu(budget.epsilon, delta) / budget.mu)
 
     for part in parts:

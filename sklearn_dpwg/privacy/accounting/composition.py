@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
-from operator import add, attrgetter, or_
+from operator import add, or_
 from typing import TYPE_CHECKING, Any
 
 from sklearn_dpwg._checks import Rule, at_least_zero, positive, whole, within
@@ -69,21 +69,25 @@ class Composition:
 
 # --- what releases and events pay ----------------------------------------------------------------
 
-# Equal releases: μ² of Gaussian noise, or a composition of one kind.
+# Equal events: μ² of Gaussian noise, or a composition of one kind.
 _Piece = float | Composition
 
 
-def compositions_of_releases(
-    releases: Sequence[Release],
-) -> tuple[tuple[tuple[Release, ...], Composition], ...]:
-    """Return what each disjoint part pays for, releases and composition, in order of part."""
+def part_events(releases: Sequence[Release]) -> tuple[DpEvent, ...]:
+    """Return one composed event for each disjoint part of the records, in order of their indices.
+
+    A record lies in one part and pays for the releases that read it, so the guarantee is the
+    pointwise maximum of δ(ε) over the events. A release without part counts towards all.
+    """
+    from dp_accounting import dp_event
+
     if not releases:
         raise InputError("releases must not be empty: a plan that releases nothing has no event.")
-    parts = sorted({*map(attrgetter("part"), releases)} - {None})
+    parts = sorted({each.part for each in releases if each.part is not None})
     paid = []
-    for part in parts or [-1]:
-        payers = tuple([r for r in releases if r.part in (None, part)])
-        paid.append((payers, _merge(map(_piece_of_release, payers))))
+    for part in parts or [None]:
+        events = [each.event for each in releases if each.part in (None, part)]
+        paid.append(dp_event.ComposedDpEvent(events) if len(events) > 1 else events[0])
     return tuple(paid)
 
 
@@ -104,23 +108,10 @@ def _merge(pieces: Iterable[_Piece]) -> Composition:
     return joint([gaussian, *others]) if others else gaussian
 
 
-def _piece_of_release(release: Release) -> _Piece:
-    z, count = release.noise_multiplier, release.paid_count
-    if release.mechanism == "discrete-laplace":  # two counts move by one each
-        return Composition(discrete=((2.0 * z, 1, 2 * count),))
-    if release.mechanism == "laplace":
-        return _laplace(z, count)
-    return _gaussian(z, count, release.sampling_rate)
-
-
 def _gaussian(z: float, count: int, rate: float = 1.0) -> _Piece:
     if z == 0.0:
         return math.inf
     return Composition(sampled=((rate, z, count),)) if rate < 1.0 else count / z**2
-
-
-def _laplace(z: float, count: int) -> _Piece:
-    return Composition(laplace=((z, count),)) if z > 0.0 else math.inf
 
 
 def _pieces_of_event(event: Any, count: int) -> list[_Piece]:
@@ -139,7 +130,8 @@ def _pieces_of_event(event: Any, count: int) -> list[_Piece]:
         case events.GaussianDpEvent():
             return [_gaussian(event.noise_multiplier, count)]
         case events.LaplaceDpEvent():
-            return [_laplace(event.noise_multiplier, count)]
+            z = event.noise_multiplier
+            return [Composition(laplace=((z, count),)) if z > 0.0 else math.inf]
         case events.DiscreteLaplaceDpEvent(noise_parameter=inverse, sensitivity=shift) if (
             inverse > 0.0 and shift >= 1 and float(shift).is_integer()  # what hides a whole number
         ):

@@ -12,8 +12,8 @@ from sklearn_dpwg.data.oracles import RecordOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.privacy.prefix_sums import PrefixSumStream
 from sklearn_dpwg.solvers import OCO, OnlineToBatch, fresh_records, oco, online_to_batch
-from sklearn_dpwg.solvers.fresh_records import NoisySums
 from sklearn_dpwg.solvers.learners import FTRL, OptimisticFTRL, ParameterFree
 from sklearn_dpwg.solvers.online_to_batch import OnlineToBatchSchedule
 from tests.helpers.contract import Case, draws, exact, half, instead, leaks, states
@@ -290,10 +290,10 @@ BATCH_FAULTS = {
     "the planned mixture for another": _influence(
         lambda game, schedule: np.divide(schedule.problem.prior, schedule.group_rates).max()
     ),
-    "an exact sum teaches": instead(NoisySums, "release", _exact_sum),
+    "an exact sum teaches": instead(PrefixSumStream, "add", _exact_sum),
     "an exact difference leaks": instead(
-        NoisySums,
-        "release",
+        PrefixSumStream,
+        "add",
         lambda real, self, value, **stated: real(self, value, **stated) + 1e-9 * value,
     ),
     "a start outside the ball": _start_outside,

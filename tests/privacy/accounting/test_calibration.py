@@ -8,7 +8,7 @@ import pytest
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import Budget, Release, calibrate, epsilon_of
 from sklearn_dpwg.privacy.accounting import calibration
-from sklearn_dpwg.privacy.accounting.calibration import part_events
+from sklearn_dpwg.privacy.accounting.composition import part_events
 
 GAUSSIANS = [Release("a", "gaussian", 1.0, 100), Release("b", "gaussian", 3.0, 5)]
 MIXED = [Release("a", "gaussian", 1.0, 300), Release("b", "laplace", 0.8, 300)]

@@ -10,8 +10,8 @@ import pytest
 
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.optimum import worst_group_optimum
+from sklearn_dpwg.privacy.prefix_sums import PrefixSumStream
 from sklearn_dpwg.solvers import OnlineToBatch, Solution, online_to_batch
-from sklearn_dpwg.solvers.fresh_records import NoisySums
 from sklearn_dpwg.solvers.learners import FTRL, LEARNERS, OptimisticFTRL, ParameterFree
 from tests.helpers.cases.stream import BATCH_FAULTS, BUDGET, LOSSES
 from tests.helpers.group_data import make_data, make_problem
@@ -111,7 +111,7 @@ def differences_of_noisy_sums(patch):
         self.before = noisy
         return noisy - before
 
-    wrap(patch, NoisySums, "release", differences)
+    wrap(patch, PrefixSumStream, "add", differences)
 
 
 def a_wrong_sign(patch):
