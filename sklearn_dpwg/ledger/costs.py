@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid4, uuid5
@@ -252,7 +252,7 @@ def _visit(part: Any) -> _Inside:
     if type(part) is FrozenEstimator:
         return _visit(part.estimator)
     inside = _Inside(folds.folds_outside(part), folds.folds_groupings(part))
-    steps, kind = _steps(part), _kind_of(part)
+    steps = _steps(part)
     if isinstance(part, list | tuple):
         for one in part:
             inside.add(_visit(one))
@@ -269,8 +269,8 @@ def _visit(part: Any) -> _Inside:
                 inside.rows_of_person = max(inside.rows_of_person, step.rows_per_person)
     elif _is_a(part, *_SEARCHES) and hasattr(part, "cv_results_"):
         _visit_search(part, inside)
-    elif kind is not None:
-        _visit_known(part, kind, inside)
+    elif _fits_copies(part):
+        _visit_copies(part, inside)
     elif _is_a(part, *_KEEP_ALL) and hasattr(part, "estimators_"):
         inside.add(_visit(part.estimators_))
     elif _is_a(part, "TransformedTargetRegressor") and hasattr(part, "regressor_"):
@@ -300,31 +300,12 @@ def _visit_search(part: Any, inside: _Inside) -> None:
     inside.add_gone(part, gone)
 
 
-class _Kind(NamedTuple):
-    """How a meta-estimator of a type fits copies of its ``estimator``, or several estimators."""
-
-    learned: str  # without noise, by the scores of these fits
-    kept: Callable[[Any], list[Any]]  # models of a fitted one
-    n_kept: Callable[[Any], int]  # how many of them one will have
-    n_gone: Callable[[Any], int]  # how many fits on folds are not kept
-
-
-_KINDS = {
-    ("CalibratedClassifierCV",): _Kind(
-        "the calibration",
-        lambda part: [one.estimator for one in part.calibrated_classifiers_],
-        lambda part: n_folds_of(part.cv) if part.ensemble else 1,
-        lambda part: 0 if part.ensemble else n_folds_of(part.cv),
-    ),
-    ("TunedThresholdClassifierCV",): _Kind(
-        "the choice of the threshold",
-        lambda part: [part.estimator_],
-        lambda part: 1,
-        lambda part: n_folds_of(part.cv),
-    ),
-    ("BaggingClassifier", "BaggingRegressor"): _Kind(
-        "", lambda x: x.estimators_, lambda x: x.n_estimators, lambda x: 0
-    ),
+# These fit copies of their ``estimator``, and learn this without noise by the scores of the fits.
+_LEARNED = {
+    "CalibratedClassifierCV": "the calibration",
+    "TunedThresholdClassifierCV": "the choice of the threshold",
+    "BaggingClassifier": "",
+    "BaggingRegressor": "",
 }
 # They keep each model that they fit, which has read all records.
 _KEEP_ALL = (
@@ -338,10 +319,22 @@ _SEARCHES = (
 )
 
 
-def _kind_of(fitted: Any) -> _Kind | None:
-    """Return how a fitted meta-estimator fits, None of one that is not known or not fitted."""
-    kinds = (kind for names, kind in _KINDS.items() if _is_a(fitted, *names))
-    return next(kinds, None) if hasattr(fitted, "n_features_in_") else None
+def _fits_copies(part: Any) -> bool:
+    """Return whether something fitted holds fits of copies of its ``estimator``."""
+    return _is_a(part, *_LEARNED) and hasattr(part, "n_features_in_")
+
+
+def _kept(part: Any) -> list[Any]:
+    """Return the models of a fitted meta-estimator of copies."""
+    if _is_a(part, "CalibratedClassifierCV"):
+        return [one.estimator for one in part.calibrated_classifiers_]
+    return [part.estimator_] if _is_a(part, "TunedThresholdClassifierCV") else part.estimators_
+
+
+def _n_gone(part: Any) -> int:
+    """Return how many fits on folds a meta-estimator of copies does not keep."""
+    keeps_all = hasattr(part, "n_estimators") or getattr(part, "ensemble", False)
+    return 0 if keeps_all else n_folds_of(part.cv)
 
 
 def _is_a(value: Any, *names: str) -> bool:
@@ -350,9 +343,9 @@ def _is_a(value: Any, *names: str) -> bool:
     return kind.__name__ in names and kind.__module__.startswith("sklearn.")
 
 
-def _visit_known(part: Any, kind: _Kind, inside: _Inside) -> None:
+def _visit_copies(part: Any, inside: _Inside) -> None:
     """Collect the fits that were kept, and those on folds that are gone."""
-    name, kept, n_gone = type(part).__name__, kind.kept(part), kind.n_gone(part)
+    name, kept, n_gone = type(part).__name__, _kept(part), _n_gone(part)
     samples = getattr(part, "estimators_samples_", [[0]] * len(kept))
     for one, sample in zip(kept, samples, strict=True):
         within, times = _visit(one), int(np.bincount(sample).max())
@@ -364,8 +357,8 @@ def _visit_known(part: Any, kind: _Kind, inside: _Inside) -> None:
                 several = replace(several, records_per_person=unit[0], of_person=unit[1])
                 within.costs[key] = cost._replace(guarantee=several)
         inside.add(within)
-    if kind.learned:
-        inside.outside.append(f"{name}: {kind.learned}")
+    if _LEARNED[name]:
+        inside.outside.append(f"{name}: {_LEARNED[name]}")
     if n_gone:
         _check_unchanged(part.estimator, kept[0], name)
         inside.add_gone(part, n_gone * planned_fits(part.estimator, kept[0]))
@@ -399,13 +392,15 @@ def planned_fits(candidate: Any, fitted: Any) -> list[PrivacyGuarantee]:
     steps, places = _steps(candidate), _steps(fitted) or {}
     if steps is not None:
         return [fit for name, one in steps.items() for fit in planned_fits(one, places.get(name))]
-    kind = _kind_of(fitted)
     # how often a bootstrap draws a record in a fold is not known
     is_drawn = getattr(candidate, "bootstrap", False)
-    if kind is None or is_drawn or type(candidate) is not type(fitted):
+    if not _fits_copies(fitted) or is_drawn or type(candidate) is not type(fitted):
         raise _unknown(type(candidate))
-    n_fits = kind.n_kept(candidate) + kind.n_gone(candidate)
-    return n_fits * planned_fits(candidate.estimator, kind.kept(fitted)[0])
+    if hasattr(candidate, "n_estimators"):
+        n_fits = candidate.n_estimators
+    else:
+        n_fits = n_folds_of(candidate.cv) + (not getattr(candidate, "ensemble", False))
+    return n_fits * planned_fits(candidate.estimator, _kept(fitted)[0])
 
 
 def _planned_model(candidate: Any, fitted: Any) -> PrivacyGuarantee:

@@ -13,15 +13,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import fft
 
 from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
-from sklearn_dpwg.exceptions import InputError, InputTypeError, PlanExceededError
-from sklearn_dpwg.privacy.noise.source import GaussianRows, NoiseSource
+from sklearn_dpwg.exceptions import InputError, PlanExceededError
+from sklearn_dpwg.privacy.noise.source import GaussianRows, NeverCopied, NoiseSource
 from sklearn_dpwg.privacy.release import Release
 
 # Roundings of the rows of C G for each doubling of the steps, in units of these; a margin for FFTs.
@@ -78,12 +77,11 @@ class PrefixSums(ABC):
         return self.row_norms() * self.column_norm
 
 
-class PrefixSumStream:
+class PrefixSumStream(NeverCopied):
     """Noisy prefix sums of the vectors added so far, one Gaussian release, spent by the first one.
 
     Its multiplier is the noise of Z over the largest column norm times the steps' sensitivity. A
-    stream may end early, at no lower cost. Exact sums, and noise that is yet unused, are secrets:
-    it cannot be copied or pickled.
+    stream may end early, at no lower cost. Its exact sums are secrets.
     """
 
     def __init__(self, mechanism: PrefixSums, noise: NoiseSource, release: Release) -> None:
@@ -122,11 +120,6 @@ class PrefixSumStream:
         self.n_added += 1
         self.noisy_sum = self._decoder(self._rows.add(self._encoder(values), self._scale))
         return self.noisy_sum
-
-    def __reduce__(self) -> NoReturn:
-        raise InputTypeError(
-            "A PrefixSumStream cannot be copied or pickled: it holds exact sums and unused noise."
-        )
 
 
 # --- fresh noise ---------------------------------------------------------------------------------

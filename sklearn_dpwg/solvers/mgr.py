@@ -245,8 +245,6 @@ class Shrinkage:
     @property
     def kept(self) -> float:
         """Share of the weights to keep, between a half and 1."""
-        if self._n_steps == 0:
-            return 1.0
         drop = self._risk_of_nothing - self._weighted_risk / self._n_steps
         if drop <= 0.0:
             return 0.5

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NoReturn, final
+from typing import Any, ClassVar, final
 
 from sklearn.base import BaseEstimator
 
@@ -17,6 +17,7 @@ from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError, InputTypeError, PlanExceededError
 from sklearn_dpwg.losses import BinaryLogLoss, Loss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.privacy.noise.source import NeverCopied
 from sklearn_dpwg.solvers.plan import Plan
 
 
@@ -206,10 +207,10 @@ def check_match(problem: Problem, data: Risks) -> None:
 # The contract of solvers that use each record once.
 
 
-class Game(ABC):
+class Game(NeverCopied, ABC):
     """A run that is under way: advance it as often as records come in, and look at the outcome.
 
-    Exact sums and unused noise make it a secret: it cannot be copied or pickled.
+    Exact sums and unused noise make it a secret.
     """
 
     @property
@@ -228,11 +229,6 @@ class Game(ABC):
     @abstractmethod
     def finish(self) -> Solution:
         """Return the averages over the rounds played; the game may go on."""
-
-    def __reduce__(self) -> NoReturn:
-        raise InputTypeError(
-            "A game cannot be copied or pickled: it holds exact sums and unused noise."
-        )
 
 
 class FreshSolver(Solver):

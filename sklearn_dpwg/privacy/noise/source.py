@@ -119,7 +119,16 @@ class PaidDraws:
         )
 
 
-class GaussianRows:
+class NeverCopied:
+    """What cannot be copied or pickled, as a copy would repeat noise that is yet to be drawn."""
+
+    def __reduce__(self) -> NoReturn:
+        raise InputTypeError(
+            f"{type(self).__name__} cannot be copied or pickled: the copy would repeat its noise."
+        )
+
+
+class GaussianRows(NeverCopied):
     """Adds Gaussian noise to the rows of a matrix, of which one record moves several.
 
     Made by `NoiseSource.gaussian_rows`. The release is about the whole matrix: it is one Gaussian
@@ -167,13 +176,8 @@ class GaussianRows:
             )
         self._sensitivity = sensitivity
 
-    def __reduce__(self) -> NoReturn:
-        raise InputTypeError(
-            "GaussianRows cannot be copied or pickled: the copy would repeat their noise."
-        )
 
-
-class NoiseSource:
+class NoiseSource(NeverCopied):
     """Adds noise to values, and refuses what the plan has not paid for.
 
     Parameters
@@ -465,8 +469,3 @@ class NoiseSource:
         if values.ndim == 0:
             return float(flat[0])  # type: ignore[return-value]
         return flat.reshape(values.shape)
-
-    def __reduce__(self) -> NoReturn:
-        raise InputTypeError(
-            "A NoiseSource cannot be copied or pickled: the copy would repeat its noise."
-        )
