@@ -200,8 +200,6 @@ def check_delta(delta: float, n_records: int) -> None:
     At δ = 1/K a mechanism that publishes one record chosen at random keeps ε = 0, so δ should be
     far smaller than that.
     """
-    delta = open_unit(delta, "delta")
-    n_records = whole_number(n_records, "n_records", least=1)
     if delta >= 1.0 / n_records:
         warn(
             f"delta = {delta!r} is not below 1/{n_records}, one over the number of records: "

@@ -20,7 +20,6 @@ from scipy.special import expit
 
 from sklearn_dpwg._checks import (
     FloatArray,
-    non_negative,
     positive_finite,
     whole_number,
 )
@@ -73,8 +72,6 @@ def record_rounding(size: float, n_dimensions: int) -> float:
     A relative error counts from ``size``: bounds on the result, and on the score times the
     derivative of the result in it. Weights, columns times outputs, are ``n_dimensions``.
     """
-    size = non_negative(size, "size")
-    n_dimensions = whole_number(n_dimensions, "n_dimensions", least=1)
     return _ROUNDINGS_OF_A_RECORD * (n_dimensions + 16.0) * _UNIT * size
 
 
@@ -84,9 +81,6 @@ def weighting_slack(bound: float, *, n_records: int, n_groups: int) -> float:
     It is to be multiplied by the largest ratio of a group's weight to its size: at least
     ``1 / n_records``, so the rounding of both neighbours' sums is at most this times the ratio.
     """
-    bound = positive_finite(bound, "bound")
-    n_records = whole_number(n_records, "n_records", least=1)
-    n_groups = whole_number(n_groups, "n_groups", least=1)
     return 4.0 * (n_groups + 16.0) * _UNIT * bound * n_records
 
 

@@ -83,7 +83,7 @@ def part_events(releases: Sequence[Release]) -> tuple[DpEvent, ...]:
 
     if not releases:
         raise InputError("releases must not be empty: a plan that releases nothing has no event.")
-    parts = sorted({each.part for each in releases if each.part is not None})
+    parts: list[int | None] = [*sorted({each.part for each in releases if each.part is not None})]
     paid = []
     for part in parts or [None]:
         events = [each.event for each in releases if each.part in (None, part)]

@@ -140,7 +140,7 @@ class GaussianRows(NeverCopied):
         self._release = release
         self._n_rows, self._row_shape = shape[0], shape[1:]
         self._n_left = self._n_rows
-        self._sensitivity = math.nan  # equal to no number, so that the first one is checked
+        self._sensitivity = 0.0  # of the last row
 
     def add(self, row: FloatArray, sensitivity: float) -> FloatArray:
         """Return the next row, which may depend on the noisy rows before it, with noise.
@@ -155,17 +155,6 @@ class GaussianRows(NeverCopied):
         # one product sees NaN and infinity in less time than numpy.isfinite takes
         if not math.isfinite(row.dot(row)):
             raise InputError("row must be finite, got NaN, infinity or numbers near it.")
-        if sensitivity != self._sensitivity:
-            self._raise_to(sensitivity)
-        if self._n_left == 0:
-            raise PlanExceededError(
-                f"The plan pays for {self._n_rows} row{'s' * (self._n_rows > 1)} of "
-                f"{self._release.name!r}, and all were released."
-            )
-        self._n_left -= 1
-        return self._sampler.add_noise(row, self._sensitivity, self._release, self._n_rows)
-
-    def _raise_to(self, sensitivity: float) -> None:
         sensitivity = float(sensitivity)
         if not 0.0 < sensitivity < math.inf:
             raise InputError(f"sensitivity must be positive and finite, got {sensitivity!r}.")
@@ -175,6 +164,13 @@ class GaussianRows(NeverCopied):
                 f"{self._sensitivity!r}."
             )
         self._sensitivity = sensitivity
+        if self._n_left == 0:
+            raise PlanExceededError(
+                f"The plan pays for {self._n_rows} row{'s' * (self._n_rows > 1)} of "
+                f"{self._release.name!r}, and all were released."
+            )
+        self._n_left -= 1
+        return self._sampler.add_noise(row, self._sensitivity, self._release, self._n_rows)
 
 
 class NoiseSource(NeverCopied):
