@@ -36,7 +36,7 @@ from sklearn_dpwg.solvers.fresh_records import (
     round_sensitivity,
     sums_by_group,
 )
-from sklearn_dpwg.solvers.plan import Plan, first_of_least
+from sklearn_dpwg.solvers.plan import Plan, first_with_least_bound
 from sklearn_dpwg.solvers.solver import Solution
 from sklearn_dpwg.solvers.steps import batch_losses, gradient_sum
 
@@ -242,7 +242,7 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: OCO) -> Planned:
         return schedule, releases, schedule.excess_by_group()
 
     every = (planned(*deal) for deal in deals(problem, solver))
-    return first_of_least(every, lambda each: float(prior @ each[2]))
+    return first_with_least_bound(every, lambda each: float(prior @ each[2]))
 
 
 def deals(problem: Problem, solver: OCO) -> Iterator[tuple[Play, int, FloatArray, float]]:

@@ -34,7 +34,7 @@ from sklearn_dpwg.solvers.fresh_records import (
     prefix_sums,
     rates_of_groups,
 )
-from sklearn_dpwg.solvers.plan import Plan, first_of_least
+from sklearn_dpwg.solvers.plan import Plan, first_with_least_bound
 from sklearn_dpwg.solvers.solver import Game, Solution
 
 # All sums are one release, exactly.
@@ -195,7 +195,7 @@ def least_bound_plan(problem: Problem, multiplier: float, solver: OnlineToBatch)
         return planned_rounds(problem, multiplier, solver, n_rounds, rates)
 
     numbers = numbers_of_rounds(solver, problem.n_records / (batch or 1), fewest=MIN_ROUNDS)
-    return first_of_least(map(planned, numbers), itemgetter(1))
+    return first_with_least_bound(map(planned, numbers), itemgetter(1))
 
 
 def planned_rounds(
