@@ -28,23 +28,17 @@ MOMENTS = "second moments"
 
 # Most weights for `auto` to choose this solver: moments have an entry for each pair of weights.
 MAX_WEIGHTS_OF_MOMENTS = 200
-
 # Entries of a record's vector beside its row of norm 1: the constant, and the largest residual.
 # √(1 + constant²) gives residuals the least noise (benchmarks/moments.py constant).
 CONSTANT, LENGTH = 0.75, 1.25
-
 # Relative increase of the sensitivity that covers rounding.
 ROUNDING = 5e-3
-
 # Records of a group up to which both parts of its sums are exact (docs/theory/sums.md).
 MAX_GROUP = 2**38
-
 # Residuals are never clipped to less than this fraction of the target bound.
 MIN_CLIP_NORM = 0.05
-
 # Norm of the weights that the planning bound is for, as a fraction of the problem's `reach`.
 INITIAL_DISTANCE = 0.3
-
 # Assumed ratio of residuals, and of moves of the weights, after several rounds to those after one.
 LEFT_BY_ROUNDS = 0.5
 
@@ -215,9 +209,8 @@ def _check_group_sizes(problem: Problem) -> None:
 def excess_bound_by_group(problem: Problem, schedule: MomentsSchedule) -> FloatArray:
     """Return for each group the bound on the excess risk if that group is the worst-off one.
 
-    It is ``a √g_i + √(2 log p) (h_i + Σ_j π_j h_j)``: a is the norm of the weights, and the last
-    round's noise has variance g_i in the gradient and standard deviation h_i in the risk
-    (docs/theory/moments.md, 4).
+    ``a √g_i + √(2 log p) (h_i + Σ_j π_j h_j)``: a is the norm of the weights, g_i the variance of
+    the last round's noise in the gradient, h_i its deviation in the risk (docs/theory/moments.md).
     """
     sizes = problem.sizes_to_plan_for
     stds = schedule.sensitivity * schedule.multipliers[-1] / sizes
@@ -312,9 +305,6 @@ def _weights_from_moments(
     return weights, group_weights, mean_square, gain
 
 
-# The noisy release of records.
-
-
 def release_moments(
     plan: Plan, release: Release, data: Risks, center: FloatArray, clip: float, noise: NoiseSource
 ) -> FloatArray:
@@ -337,8 +327,6 @@ def release_moments(
     moments[:, rows, columns] = moments[:, columns, rows] = noisy / factors / sizes[:, None]
     return moments
 
-
-# Optima of the risks that noisy moments define.
 
 # A slack is at most this fraction of the radius, so that the ball hardly limits it.
 SLACK_IN_BALL = 1e-3
@@ -479,8 +467,7 @@ def mixed_optimum(
 ) -> FloatArray:
     """Return the weights in the ball that minimise the noisy risks' mean with these group weights.
 
-    Other arguments are those of `robust_optimum`; ``stds`` is each group's noise on products of
-    rows.
+    Other arguments are as for `robust_optimum`; ``stds`` is the noise on products of rows.
     """
     mean, scale = np.tensordot(group_weights, moments, 1), units[:-1]
     noise_norm = math.sqrt(len(mean)) * float(np.linalg.norm(group_weights * stds))

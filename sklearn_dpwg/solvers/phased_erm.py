@@ -173,15 +173,12 @@ class PhasedERM(FreshSolver):
         return game.finish()
 
 
-# The game, phase by phase.
-
-
 class PhaseGame(Game):
     """Plays phases: each releases weights, for group weights that follow the released risks."""
 
     def __init__(self, plan: Plan, noise: NoiseSource, start: Solution | None) -> None:
         self._plan, self.schedule, self._noise = plan, plan.schedule, noise
-        self._start, self._space = start, Space.of(plan, None, None, noise, start)
+        self._start, self._space = start, Space.of(plan, None, None, noise, start)  # not centred
         self._weights = self._space.weights
         self._log_group_weights = np.log(np.asarray(self.schedule.solved.prior))
         self._phase_weights: list[FloatArray] = []  # weights that each phase released
@@ -198,13 +195,10 @@ class PhaseGame(Game):
         n_left = self.schedule.n_phases - len(self._phase_weights)
         planned_sizes = self.schedule.solved.queue_sizes
         n_covered = min(n / size for n, size in zip(available, planned_sizes, strict=True))
-        if self.has_parts:  # the paper's phases have the planned sizes
-            n_played = int(min(n_left, n_covered))
-            sizes: Sequence[int] = planned_sizes
-        else:  # others share the available records evenly
-            n_played = int(min(n_left, n_covered + 0.5))
-            sizes = [int(n) // n_played for n in available] if n_played else []
+        # the paper's phases have the planned sizes, others share the available records evenly
+        n_played = int(min(n_left, n_covered if self.has_parts else n_covered + 0.5))
         for _ in range(n_played):
+            sizes = planned_sizes if self.has_parts else [int(n) // n_played for n in available]
             self.play(self._draw(oracle, sizes))
         return n_played
 
@@ -213,9 +207,8 @@ class PhaseGame(Game):
         if not n_played:
             return Solution(self._weights, group_weights=None, n_iter=0)
         last_weights = self._phase_weights[-self.schedule.n_averaged :]
-        average = np.asarray(sum(last_weights) / len(last_weights))
-        weights = self._space.weights_of_rows(average)
-        return Solution(weights, group_weights=None, n_iter=n_played, **self._gain.released)
+        average = self._space.weights_of_rows(np.asarray(sum(last_weights) / len(last_weights)))
+        return Solution(average, group_weights=None, n_iter=n_played, **self._gain.released)
 
     def centred(self, data: Risks) -> Risks:
         """Release the centre if the plan has one, and return the records with centred rows."""
@@ -241,9 +234,8 @@ class PhaseGame(Game):
                 payer = index
                 schedule = schedule.for_fresh_records(plan.problem, data.group_sizes)
         if index > 0 and risk_releases:
-            risks = rounds.release_risks(
-                data, self._weights, schedule, noise, risk_releases[0], payer
-            )
+            release, weights = risk_releases[0], self._weights
+            risks = rounds.release_risks(data, weights, schedule, noise, release, payer)
             active_risks, _ = steps.active(risks, np.zeros_like(risks), plan.problem)
             self._gain.push(active_risks, schedule.risk_stds**2)
             rise = schedule.group_rate * active_risks
@@ -262,7 +254,7 @@ class PhaseGame(Game):
         projected = self._space.project(weights)
         if self._space.centring is None:
             return projected
-        # a second projection only shortens the weights, which keeps them in the first ball
+        # this only shortens the weights, which keeps them in the first ball
         return project_to_ball(projected, self._plan.problem.radius)
 
     def _draw(self, oracle: SampleOracle, sizes: Sequence[int]) -> GroupRisks:
@@ -282,7 +274,6 @@ class PhaseGame(Game):
 
 
 # The plan with the least bound. Its choices are on grids, so that better facts never choose worse.
-
 PHASE_COUNTS = (1, 2, 4, 8, 11, 16)
 RISK_FRACTIONS = (0.05, 0.1, 0.2)
 AVERAGED_FRACTIONS = (0.0, 0.5)  # of the phases; at least the last one counts
@@ -298,25 +289,22 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: PhasedERM) -> Pla
     mu = budget.mu * math.sqrt(centring.fraction_left(solved))
     prior = np.asarray(problem.prior)
     schedule, bounds = first_with_least_bound(
-        _possible_schedules(solved, mu, solver),
-        lambda schedule_and_bounds: float(prior @ schedule_and_bounds[1]),
+        _possible_schedules(solved, mu, solver), lambda candidate: float(prior @ candidate[1])
     )
-    n_phases, risks_multiplier = schedule.n_phases, schedule.risks_multiplier
+    n_phases, z_risks = schedule.n_phases, schedule.risks_multiplier
     # a fresh record is read in one phase only
-    draws = 1 if problem.fresh_calls else None
-    proposed = [
+    paid = 1 if problem.fresh_calls else None
+    planned = [
         *centring_releases,
-        Release(rounds.WEIGHTS, "gaussian", schedule.multiplier, n_phases, draws_per_record=draws),
+        Release(rounds.WEIGHTS, "gaussian", schedule.multiplier, n_phases, draws_per_record=paid),
     ]
-    if risks_multiplier > 0.0:
-        risk_release = Release(
-            rounds.RISKS, "gaussian", risks_multiplier, n_phases - 1, draws_per_record=draws
-        )
-        proposed.append(risk_release)
-    releases = calibrate(proposed, budget)
+    if z_risks > 0.0:
+        risks = Release(rounds.RISKS, "gaussian", z_risks, n_phases - 1, draws_per_record=paid)
+        planned.append(risks)
+    releases = calibrate(planned, budget)
     # calibration scales all noise by one factor
-    factor = releases[0].noise_multiplier / proposed[0].noise_multiplier
-    schedule = replace(schedule, risks_multiplier=factor * risks_multiplier)
+    factor = releases[0].noise_multiplier / planned[0].noise_multiplier
+    schedule = replace(schedule, risks_multiplier=factor * z_risks)
     return Plan("phased-erm", problem, budget, releases, schedule, bounds, n_steps=n_phases)
 
 
@@ -351,10 +339,7 @@ def passes_of_a_phase(problem: Problem) -> int:
 def _possible_schedules(
     problem: Problem, mu: float, solver: PhasedERM
 ) -> Iterator[tuple[rounds.PhaseSchedule, FloatArray]]:
-    """Yield every schedule that the parameters allow, with the excess bound for each group.
-
-    μ is the budget that centring leaves.
-    """
+    """Yield every schedule that the parameters allow at a budget μ, with each group's bound."""
     counts = [solver.n_phases] if solver.n_phases else list(PHASE_COUNTS)
     n_calls = problem.fresh_calls
     if n_calls:
@@ -366,27 +351,21 @@ def _possible_schedules(
         counts = [count for count in counts if count <= most]
     fractions = RISK_FRACTIONS if solver.risk_fraction is None else (float(solver.risk_fraction),)
     for n_phases in counts:
-        moves_groups = problem.n_groups > 1 and n_phases > 1
-        for risk_fraction in fractions if moves_groups else (0.0,):
+        for risk_fraction in fractions if problem.n_groups > 1 and n_phases > 1 else (0.0,):
             yield from _schedules_of_phases(problem, mu, solver, n_phases, risk_fraction)
 
 
 def _schedules_of_phases(
     problem: Problem, mu: float, solver: PhasedERM, n_phases: int, risk_fraction: float
 ) -> Iterator[tuple[rounds.PhaseSchedule, FloatArray]]:
-    """Yield the schedules with this number of phases and fraction of μ² for group risks.
-
-    Each comes with its excess bound for every group, the sum of both players' parts.
-    """
+    """Yield the schedules of `_possible_schedules` with n_phases, and risk_fraction of μ²."""
     # releases share the budget of the records that they read: all, or those of one phase
     n_weight_releases, n_risk_releases = n_phases, n_phases - 1
     if problem.fresh_calls:
         n_weight_releases = n_risk_releases = 1
         problem = rounds.problem_of_one_phase(problem, n_phases)
     constants = problem.constants
-    risks_multiplier = 0.0
-    if risk_fraction > 0.0:
-        risks_multiplier = math.sqrt(n_risk_releases / risk_fraction) / mu
+    risks_multiplier = math.sqrt(n_risk_releases / risk_fraction) / mu if risk_fraction else 0.0
     clip_multiple = by_loss(problem.loss, mu * problem.typical_size).loss_clip
     loss_clip = min(clip_multiple * constants.zero_score, constants.supremum)
     sums = SumSensitivity.of(problem, loss_clip=loss_clip)
@@ -445,8 +424,6 @@ def _schedules_of_phases(
 _bound = lru_cache(maxsize=4096)(rounds.DescentBound)
 
 
-# The schedule of Zhou and Bassily: phases on disjoint parts, or on fresh records.
-
 # Width of the parabola in place of a kink; the paper assumes that any convex loss can be solved.
 DEFAULT_WIDTH = 0.05
 
@@ -468,10 +445,8 @@ def paper_plan(problem: Problem, budget: Budget, solver: PhasedERM) -> Plan:
     mu_groups = 1.0 / (eta * smallest_size) if n_groups > 1 else math.inf
     prior = (1.0 / n_groups,) * n_groups
     part = replace(solved, group_sizes=(n_read,) * n_groups, prior=prior)
-    phases = [
-        rounds.solved_phase(part, prior, mu_weights=strength, mu_groups=mu_groups)
-        for strength in mu_weights
-    ]
+    facts = {"mu_groups": mu_groups}
+    phases = [rounds.solved_phase(part, prior, mu_weights=mu, **facts) for mu in mu_weights]
     paper_multipliers = [std / phase.sensitivity for std, phase in zip(stds, phases, strict=True)]
     least = calibrate([Release(rounds.WEIGHTS, "gaussian", 1.0, 1)], budget)[0].noise_multiplier
     multipliers = tuple(max(multiplier, least) for multiplier in paper_multipliers)
@@ -501,10 +476,7 @@ def paper_plan(problem: Problem, budget: Budget, solver: PhasedERM) -> Plan:
 def _steps_and_noise(
     solved: Problem, budget: Budget, n_phases: int
 ) -> tuple[float, list[float], list[float]]:
-    """Return the step size η of Theorem 2, and each phase's η_t and noise deviation.
-
-    The last two follow Algorithm 1, with n the smallest group size, d weights and p groups.
-    """
+    """Return η of Theorem 2, and each phase's step size η_t and noise deviation (Algorithm 1)."""
     n, d, p = min(solved.group_sizes), solved.n_weights, solved.n_groups
     log2_n, log_total = math.log2(max(n, 2)), math.log(max(p * n, 2))
     log_delta, scale = math.log(1.0 / budget.delta), max(solved.lipschitz, solved.loss_range)
@@ -521,10 +493,7 @@ def _steps_and_noise(
 def _excess_bound(
     solved: Problem, n_read: int, phases: Sequence[rounds.Phase], stds: Sequence[float]
 ) -> float:
-    """Return the paper's bound on the excess risk: Lemma 4 over all phases, and the last noise.
-
-    ``n_read`` is the records of each group in a phase. Constants that the paper leaves open are 1.
-    """
+    """Return the paper's excess bound: Lemma 4 over all phases, with constants 1, and the noise."""
     d, p, lipschitz = solved.n_weights, solved.n_groups, solved.lipschitz
     log_n, log_np = math.log(max(n_read, 2)), math.log(max(p * n_read, 2))
     distances = [solved.diameter, *(std * math.sqrt(d) for std in stds)]

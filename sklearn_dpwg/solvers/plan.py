@@ -19,7 +19,6 @@ from sklearn_dpwg.solvers.counts import CountStage
 
 # Bounds with a smaller relative difference count as equal: rounding may be all of it.
 ALIKE = 1e-9
-
 _T = TypeVar("_T")
 
 
@@ -190,10 +189,7 @@ def _guarantee(
     public: tuple[str, ...],
     relation: Relation,
 ) -> PrivacyGuarantee:
-    """Return the guarantee of the releases; PlanExceededError where they cost over the budget.
-
-    The cache is outside of plans and keyed by value, so that no plan can hold another's guarantee.
-    """
+    """Return the guarantee of releases within the budget; cached by value, outside of plans."""
     if not releases:
         if budget.epsilon < math.inf:
             raise PlanExceededError(
@@ -220,8 +216,7 @@ def first_with_least_bound(candidates: Iterable[_T], bound: Callable[[_T], float
     best = next(remaining)
     least_bound = bound(best)
     for candidate in remaining:
-        candidate_bound = bound(candidate)
-        is_rounding = math.isclose(candidate_bound, least_bound, rel_tol=ALIKE)
-        if candidate_bound < least_bound and not is_rounding:
-            best, least_bound = candidate, candidate_bound
+        value = bound(candidate)
+        if value < least_bound and not math.isclose(value, least_bound, rel_tol=ALIKE):
+            best, least_bound = candidate, value
     return best

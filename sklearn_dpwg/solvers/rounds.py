@@ -22,7 +22,6 @@ from sklearn_dpwg.solvers.centring import CentredProblem
 from sklearn_dpwg.solvers.steps import SumSensitivity, influence, record_errors
 
 WEIGHTS, RISKS = "phase weights", "group risks"
-
 _UNIT = 2.0**-53  # unit roundoff; factors like 1 + 16 _UNIT cover the rounding of a formula
 # Roundings in a mean of exact sums in four parts, beside one for each cell of a group.
 _ROUNDINGS_OF_A_MEAN = 16
@@ -37,7 +36,7 @@ class Phase(NamedTuple):
 
     mu_weights: float  # regularisation μ_w of the weights
     mu_groups: float  # regularisation μ_λ of the group weights
-    tolerance: float  # optimality gap, reachable on every data set
+    tolerance: float  # optimality gap, attainable on every data set
     sensitivity: float  # largest distance that replacing one record moves the computed weights
     total_weight: float  # bound on the sum of all records' weights in the objective; 1 for a mean
 
@@ -49,18 +48,13 @@ def solved_phase(solved: Problem, prior: Any, *, mu_weights: float, mu_groups: f
     rounding of the certificate.
     """
     exact = sensitivities(solved, prior, mu_weights=[mu_weights], mu_groups=mu_groups)[0]
-    tolerance, covering_sensitivity = gap_and_sensitivity(
+    tolerance, at_gap = gap_and_sensitivity(
         solved, float(exact), mu_weights=mu_weights, mu_groups=mu_groups, prior=prior
     )
     # weights are in the ball, so a record moves them by at most its diameter, and rounding
     widest = solved.diameter * (1.0 + 8.0 * (solved.n_weights + 16.0) * _UNIT)
-    return Phase(
-        mu_weights=mu_weights,
-        mu_groups=mu_groups,
-        tolerance=float(tolerance),
-        sensitivity=min(float(covering_sensitivity), widest),
-        total_weight=total_weight(solved, mu_groups, prior),
-    )
+    sensitivity, total = min(float(at_gap), widest), total_weight(solved, mu_groups, prior)
+    return Phase(mu_weights, mu_groups, float(tolerance), sensitivity, total)
 
 
 def sensitivities(solved: Problem, prior: Any, *, mu_weights: Any, mu_groups: float) -> FloatArray:
@@ -128,9 +122,6 @@ def total_weight(solved: Problem, mu_groups: float, prior: Any = None) -> float:
     return max(1.0, solved.n_records * float((weights / divisors).max()))
 
 
-# Rounding of the certificate: docs/theory/phased-erm-sensitivity.md.
-
-
 def rounding_of_minimiser(
     solved: Problem, *, mu_weights: Any, mu_groups: float, prior: Any = None
 ) -> Any:
@@ -155,13 +146,11 @@ def rounding_of_minimiser(
         + lipschitz * (group_weights_error + (n_groups + 8.0) * _UNIT)
         + 16.0 * _UNIT * mu_weights * solved.radius
     )
-    # error of the distance √(2G/μ_w) that the certificate computes: section 6 of the page
+    # error of the computed distance √(2G/μ_w): docs/theory/phased-erm-sensitivity.md, section 6
     stretch = 4.0 + 2.0 * lipschitz / (mu_weights * solved.radius)
     distance_error = 16.0 * (solved.n_weights + 16.0) * _UNIT * solved.radius * np.sqrt(stretch)
     return 4.0 * objective_error / mu_weights + 2.0 * distance_error
 
-
-# The excess bound, and the strength μ_w that minimises it.
 
 # Candidate strengths: a fixed grid, so that better facts never lead to a worse choice.
 STRENGTHS = np.geomspace(1e-8, 1e4, 145)
@@ -175,8 +164,7 @@ _PRICES = np.concatenate([[0.0], np.geomspace(1e-9, 1.0, 73)])
 class DescentBound:
     """Bound on the excess risk of the averaged weights of noisy phases, at fixed group weights.
 
-    Theorem 3 of docs/theory/phased-erm.md, for quadratic risks. Its noise term is replaced by
-    ``L σ √(2 V(0)/π)`` where that is less.
+    Theorem 3 of docs/theory/phased-erm.md, with ``L σ √(2 V(0)/π)`` for the noise if that is less.
     """
 
     initial_distance: float  # norm a of the weights that the run is compared with
@@ -246,10 +234,7 @@ _STRIDE = 6
 def noise_stds(
     solved: Problem, prior: Any, *, mu_groups: float, multiplier: float, ratio: float = 1.0
 ) -> FloatArray:
-    """Return the standard deviation of a phase's noise at each strength ``ratio * STRENGTHS``.
-
-    ``multiplier`` is the noise per unit of sensitivity.
-    """
+    """Return a phase's noise at each strength ``ratio * STRENGTHS``: multiplier × sensitivity."""
     strengths = ratio * STRENGTHS
     if mu_groups == math.inf:  # sensitivities are inversely proportional to the strength
         exact = sensitivities(solved, prior, mu_weights=[1.0], mu_groups=mu_groups) / strengths
@@ -279,10 +264,8 @@ def weights_bounds(
     if moves_groups:  # groups of one size share a row
         sizes, row_of_group = np.unique(solved.sizes_to_plan_for, return_inverse=True)
         exact = solved.gradient_diameter / (sizes[:, None] * STRENGTHS)
-        _, sensitivity = gap_and_sensitivity(
-            solved, exact, mu_weights=STRENGTHS, mu_groups=mu_groups
-        )
-        stds = multiplier * sensitivity
+        _, moved = gap_and_sensitivity(solved, exact, mu_weights=STRENGTHS, mu_groups=mu_groups)
+        stds = multiplier * moved
         if mu_groups < math.inf:
             stds = np.maximum(stds, prior_stds)
     bound_rows = bound.at_strengths(stds)
@@ -375,7 +358,6 @@ def problem_of_one_phase(problem: Problem, n_phases: int) -> Problem:
 
 
 # Noisy releases of records. `payer` is the index of a phase whose fresh records no other reads.
-
 # Newton's method reuses a Hessian after a step that left at most a tenth of the gap: half the time.
 KEEP_HESSIAN = 0.1
 
@@ -438,6 +420,5 @@ def release_weights(
     # the tolerance is attainable on every data set, so that an error tells nothing of the records
     if not point.gap <= phase.tolerance:
         raise ArithmeticError("a phase was not solved to its public tolerance: a bug.")
-    return noise.gaussian(
-        point.weights, sensitivity=phase.sensitivity, release=release, payer=payer
-    )
+    sensitivity = phase.sensitivity
+    return noise.gaussian(point.weights, sensitivity=sensitivity, release=release, payer=payer)

@@ -64,10 +64,8 @@ class Solver(BaseEstimator, ABC):
 
     @property
     def room(self) -> float:
-        """Default radius of the ball of weights, in units of the problem's `reach`."""
-        if getattr(self, "schedule", "") == "paper":
-            return 3.0  # the papers' noise and steps grow with the radius
-        return 50.0  # so large that the ball does not constrain the weights
+        """Default radius of the ball, over the problem's `reach`; papers' noise grows with it."""
+        return 3.0 if getattr(self, "schedule", "") == "paper" else 50.0
 
     @final
     def plan(self, problem: Problem, budget: Budget) -> Plan:
@@ -92,9 +90,8 @@ class Solver(BaseEstimator, ABC):
         if type(plan) is not Plan:
             raise InputTypeError(f"_plan of solver {self.name!r} must return a Plan, got {plan!r}.")
         # a plan may bound the slopes of the loss; all other facts must be those of the problem
-        allowed_losses = (problem.loss, problem.loss.with_bounded_slope())
-        has_allowed_loss = plan.problem.loss in allowed_losses
-        if not has_allowed_loss or replace(plan.problem, loss=problem.loss) != problem:
+        losses = (problem.loss, problem.loss.with_bounded_slope())
+        if plan.problem.loss not in losses or replace(plan.problem, loss=problem.loss) != problem:
             raise PlanExceededError(f"solver {self.name!r} planned for another problem.")
         if plan.budget != budget:
             raise PlanExceededError(
@@ -151,10 +148,7 @@ class Solver(BaseEstimator, ABC):
             )
 
     def _check_problem(self, problem: Problem) -> None:
-        """Raise InputError for hidden or overlapping groups without a proof for this solver.
-
-        The papers' schedules have no such proofs.
-        """
+        """Raise InputError for hidden or overlapping groups where this solver has no proof."""
         hides_groups, has_overlap = problem.hidden is not None, problem.cells is not None
         if hides_groups and not self.knows_hidden_groups:
             raise InputError(
@@ -207,9 +201,6 @@ def check_match(problem: Problem, data: Risks) -> None:
         raise InputError(
             "The plan is for records whose groups are hidden: encode them with hides_groups=True."
         )
-
-
-# The contract of solvers that use each record once.
 
 
 class Game(ABC):
@@ -302,9 +293,6 @@ class FreshSolver(Solver):
         return game.finish()
 
 
-# Planning constants that depend on the loss.
-
-
 @dataclass(frozen=True)
 class ByLoss:
     """Planning constants of one class of losses, chosen with ``benchmarks/ablation.py``."""
@@ -341,14 +329,12 @@ class ByLoss:
 # Clips trade bias for noise, so they grow as noise vanishes: from these effective sample sizes on,
 # those of slopes with this power of the size, those of losses with its logarithm.
 SLOPES_BIND, SLOPES_LOOSEN, LOSSES_BIND = 2_000.0, 0.3, 1_500.0
-
 # A lower loss clip would hide a group's few, large losses.
 LOG_LOSS = ByLoss(loss_clip=4.33, is_centred=True, shrinks=True, whitens=True, passes=60)
 # Slopes of the squared error are residuals, most of them small beside the largest.
 SQUARED_ERROR = ByLoss(
     loss_clip=1.0, clip_norm=0.4, clip_of_level=6.0, is_centred=True, directions=30.0, passes=60
 )
-
 BY_LOSS: dict[type[Loss], ByLoss] = {
     BinaryLogLoss: LOG_LOSS,
     MultinomialLogLoss: LOG_LOSS,
@@ -362,8 +348,5 @@ def by_loss(loss: Loss, effective_sample_size: float = 0.0) -> ByLoss:
 
 
 def effective_sample_size(problem: Problem, budget: Budget) -> float:
-    """Return μ of the budget times the size of a typical group.
-
-    The noise on a mean over that group has about the inverse as its standard deviation.
-    """
+    """Return μ times a typical group's size: about 1 over the noise on that group's mean."""
     return budget.mu * problem.typical_size
