@@ -38,7 +38,7 @@ from sklearn_dpwg.solvers import OCO
 from sklearn_dpwg.solvers.oco import round_sensitivity
 from sklearn_dpwg.solvers.rounds import (
     STRENGTHS,
-    certified,
+    gap_and_sensitivity,
     noise_stds,
     rounding_of_minimiser,
     sensitivities,
@@ -265,7 +265,7 @@ def test_a_phase_pays_for_its_gap_and_for_rounding(log_exact, log_mu, size):
     problem = Problem(BinaryLogLoss(), (size, size), 20, 3.0, (0.6, 0.4), 0.5)
     mu, exact_move = 10.0**log_mu, 10.0**log_exact
     facts = {"mu_weights": mu, "mu_groups": 0.3}
-    tolerance, paid = certified(problem, exact_move, **facts)
+    tolerance, paid = gap_and_sensitivity(problem, exact_move, **facts)
     rounding = Fraction(float(rounding_of_minimiser(problem, **facts)))
     with localcontext() as context:
         context.prec = 60

@@ -1,7 +1,7 @@
-"""Rounds of fresh records, with noise on prefix sums: what the solvers of a stream share.
+"""Common parts of `OCO` and `OnlineToBatch`: rounds of fresh records, noise on prefix sums.
 
-`OCO` and `OnlineToBatch` read each record once, in the round that counts and an order of positions
-decide. An online learner hears the noisy sums of what the rounds add up to.
+Each record is read once, in a round that depends on group sizes and its position alone. An online
+learner gets the noisy sums of the rounds' vectors.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from sklearn_dpwg.solvers.learners import Learner, make_learner
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution
 
-# Numbers of rounds that plans try.
+# Candidate numbers of rounds between a number and twice the number.
 ROUNDS_PER_DOUBLING = 4
 
 
 @dataclass(eq=False, repr=False)
 class StreamSolver(FreshSolver):
-    """Parameters of both solvers, which document them; ``None`` means planned."""
+    """Base class with the parameters of both solvers; their docstrings describe them."""
 
     learner: str | Learner = "ftrl"
     _: KW_ONLY
@@ -59,15 +59,15 @@ class StreamSolver(FreshSolver):
                 f"n_rounds of {type(self).__name__} must be set where a group has no end (a size "
                 f"of infinity), got None."
             )
-        schedule, releases, bounds = self._scheduled(problem, budget)
-        n_steps, early_stop = schedule.n_rounds, schedule.stops_early
-        n_drawn = round(min(n_steps * schedule.of_round, problem.n_records))
-        planned = self.name, problem, budget, tuple(releases), schedule, bounds
-        return Plan(*planned, n_steps, early_stop, n_drawn)
+        schedule, releases, bounds = self._plan_parts(problem, budget)
+        n_rounds, early_stop = schedule.n_rounds, schedule.stops_early
+        n_drawn = round(min(n_rounds * schedule.records_per_round, problem.n_records))
+        facts = {"n_steps": n_rounds, "early_stop": early_stop, "n_drawn": n_drawn}
+        return Plan(self.name, problem, budget, tuple(releases), schedule, bounds, **facts)
 
     @abstractmethod
-    def _scheduled(self, problem: Problem, budget: Budget) -> Planned:
-        """Return the schedule of least bound, or the paper's."""
+    def _plan_parts(self, problem: Problem, budget: Budget) -> PlanParts:
+        """Return the schedule, releases and bounds: the paper's, or those of the least bound."""
 
     @property
     def mechanism(self) -> str:
@@ -75,7 +75,7 @@ class StreamSolver(FreshSolver):
         return self.noise or ("tree" if self.schedule == "paper" else "toeplitz")
 
 
-# What each parameter may be.
+# Allowed values of each parameter.
 RULES: dict[str, Any] = {
     "n_rounds": whole(or_none=True),
     "batch_size": whole(or_none=True),
@@ -86,23 +86,22 @@ RULES: dict[str, Any] = {
     "noise": key_of(PREFIX_SUMS, or_none=True),
     "learner": accepted_by(make_learner),
 }
-# What both documentations say of them, for `documented`.
+# Text for both docstrings, which `documented` inserts.
 SHARED_PARAMETERS = {
     "noise, n_rounds, batch_size": """\
     noise : {"toeplitz", "tree", "independent"}, optional
-        Mechanism of the prefix sums. Toeplitz, the planned one, has the least noise and remembers a
-        number a weight and round, the trees a number a weight and doubling. The paper's is the
-        tree.
+        Mechanism of the prefix sums. Planned: Toeplitz, with the least noise, which stores a vector
+        of weights per round; the tree stores one per doubling of rounds, and is the paper's.
     n_rounds : int, optional
-        Most rounds that read records.
+        Largest number of rounds that read records.
     batch_size : int, optional
-        Records of a round that weights learn from, of all groups together unless one is drawn.
-        Where groups have no end, 1.
+        Records per round that weights learn from, of all groups together unless a round reads one
+        group. Planned: 1 where groups are infinite.
 """,
     "initial_distance, max_rounds, horizon": """\
     initial_distance : float, default=0.4
-        Distance from the first weights, 0 or a start, that the learner's strength is planned for,
-        as a fraction of the radius, of 20 at most.
+        Distance from the first weights (0 or a start) to the solution that the learner's strength
+        is planned for, as a fraction of the radius, of 20 at most.
     max_rounds : int, default=256
         Largest number of rounds that a plan may choose by itself.
     horizon : int, default=10
@@ -112,120 +111,119 @@ SHARED_PARAMETERS = {
 }
 
 
-# Rounds, and what they read.
-
-
 def prefix_sums(solver: StreamSolver, problem: Problem, n_rounds: int) -> PrefixSums:
-    """Return the mechanism for the gradients of so many rounds."""
+    """Return the mechanism for noisy sums of gradients over this number of rounds."""
     return make_prefix_sums(solver.mechanism, n_steps=n_rounds, n_dimensions=problem.n_weights)
 
 
 def numbers_of_rounds(solver: StreamSolver, most: float, *, fewest: int) -> list[int]:
-    """Return numbers of rounds to try, at most so many; batches of a size fix theirs.
+    """Return the candidate numbers of rounds up to `most`; one, if rounds or batches are set.
 
-    Those of a plan for many calls divide among them.
+    Candidates are multiples of the horizon, so that all ``partial_fit`` calls play equally many.
     """
     if solver.n_rounds is not None or solver.batch_size is not None:
         return [max(1, int(min(solver.n_rounds or most, most)))]
     most = max(1, int(min(most, solver.max_rounds)))
     fewest = min(fewest, most)
-    n_tried = 1 + math.ceil(ROUNDS_PER_DOUBLING * math.log2(most / fewest))
-    tried = np.geomspace(fewest, most, n_tried) / solver.horizon
-    return sorted({min(most, math.ceil(number) * solver.horizon) for number in tried})
+    n_candidates = 1 + math.ceil(ROUNDS_PER_DOUBLING * math.log2(most / fewest))
+    rounds_per_call = np.geomspace(fewest, most, n_candidates) / solver.horizon
+    return sorted({min(most, math.ceil(n) * solver.horizon) for n in rounds_per_call})
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamSchedule:
-    """What the rounds of both solvers need besides the records and the noise."""
+    """Public numbers that the rounds of both solvers need besides the records and the noise."""
 
     problem: Problem = field(repr=False)
-    n_rounds: int  # at most so many read records
+    n_rounds: int  # largest number of rounds that read records
     noise: str  # name of the prefix-sum mechanism
-    worst_std: float  # deviation of the noisiest sum, per unit of noise and sensitivity
-    rates: tuple[float, ...]  # records of a round, on average: of each group, or of all places
+    worst_std: float  # deviation of the noisiest sum, per unit of noise multiplier and sensitivity
+    # mean number of records per round: of each group, or of all where groups are hidden
+    rates: tuple[float, ...]
     stops_early: bool = False  # whether play may end before all records are used
     remark: str = ""
 
     __repr__ = short_repr
 
     @property
-    def of_round(self) -> float:
-        """Records of a round; where play may stop early a round reads one group."""
+    def records_per_round(self) -> float:
+        """Mean number of records per round; of one group where play may stop early."""
         return float(self.rates[0] if self.stops_early else sum(self.rates))
 
     def __str__(self) -> str:
         text = (
-            f"up to {self.n_rounds:,} rounds of {self.of_round:,.4g} fresh records, {self.noise} "
-            f"noise on sums\n{self.remark}"
+            f"up to {self.n_rounds:,} rounds of {self.records_per_round:,.4g} fresh records, "
+            f"{self.noise} noise on sums\n{self.remark}"
         )
         return text.strip()
 
 
-# A schedule, its releases, and the bounds on the excess risk if a group is the worst-off one.
-Planned = tuple[Any, Sequence[Release], FloatArray]
+# A schedule, its releases, and for each group the excess bound if it is the worst-off one.
+PlanParts = tuple[Any, Sequence[Release], FloatArray]
 
 
 def rates_of_groups(problem: Problem, rates: FloatArray) -> tuple[float, ...]:
-    """Return records of each group in a round; of places as many as its size says."""
+    """Return each group's mean records per round; hidden groups share all in proportion to size."""
     if problem.hidden is not None:
         rates = rates[0] * np.asarray(problem.group_sizes, dtype=float) / problem.n_records
     return tuple(rates.tolist())
 
 
-# How far a record and rounding move what a round adds: docs/theory/oco.md, section 5, and
-# docs/theory/online-to-batch.md, section 2. A round reads whole numbers of records, dealt evenly.
+# Sensitivities of a round's sums, rounding included: docs/theory/oco.md, section 5, and
+# docs/theory/online-to-batch.md, section 2. Rounds read whole numbers of records, shared evenly.
 
 
 def round_sensitivity(
     problem: Problem, mechanism: PrefixSums, loss_clip: float, play: str, rates: FloatArray
 ) -> tuple[float, float]:
-    """Return by how much a record moves the sum of gradients of a round, and that of losses.
+    """Return by how much a record moves a round's sum of gradients, and its group's sum of losses.
 
-    The first counts what rounding moves in all later rows of the prefix sums, and is over the
-    largest factor of a record; the second is of its group.
+    The first is per unit of the record's largest factor, and covers rounding in all later rows of
+    the prefix sums. ``rates`` are records per round, a row for each player: weights, groups.
     """
     constants = problem.constants
-    of_gradient, of_loss = steps.record_errors(problem, min(loss_clip, constants.supremum))
-    gradient = problem.lipschitz + of_gradient
-    loss_range = constants.range_up_to(loss_clip) + 2.0 * of_loss
+    gradient_error, loss_error = steps.record_errors(problem, min(loss_clip, constants.supremum))
+    gradient_norm = problem.lipschitz + gradient_error
+    loss_range = constants.range_up_to(loss_clip) + 2.0 * loss_error
     n_weight, n_feedback = map(float, rates.max(axis=1))
     if play == "weighted":
         # at most 4 records of a group more than its rate, as each role has a fraction of them
         n_weight = float((np.ceil(rates[0]) + 4).sum())
         n_feedback = math.ceil(n_feedback) + 4
-    errors = [steps.rounding_of_sum(n, problem.n_groups) for n in (n_weight, n_feedback)]
-    # of the sums of both neighbours, and of the rows that these sums are in
-    of_sum, of_losses = (2.0 * error + mechanism.rounding * (1.0 + error) for error in errors)
-    if problem.hidden is None:  # whose sums of losses are in no rows
-        of_losses = 2.0 * errors[1]
-    diameter = problem.pair_diameter + 2.0 * of_gradient + of_sum * n_weight * gradient
-    feedback = loss_range + of_losses * n_feedback * loss_range
+    sum_errors = [steps.rounding_of_sum(n, problem.n_groups) for n in (n_weight, n_feedback)]
+    # errors of the sums of both neighbours, and of the prefix-sum rows with these sums
+    gradients_error, losses_error = (2.0 * e + mechanism.rounding * (1.0 + e) for e in sum_errors)
+    if problem.hidden is None:  # sums of losses have independent noise, not prefix sums
+        losses_error = 2.0 * sum_errors[1]
+    diameter = problem.pair_diameter + 2.0 * gradient_error
+    diameter += gradients_error * n_weight * gradient_norm
+    feedback = loss_range + losses_error * n_feedback * loss_range
     return diameter * (1.0 + 2.0**-49), feedback * (1.0 + 2.0**-49)
 
 
 def difference_rounding(
     problem: Problem, mechanism: PrefixSums, rates: FloatArray
 ) -> tuple[float, float]:
-    """Return what rounding adds to a difference of gradients for a unit of weight, and its factor.
+    """Return two numbers that cover rounding in the sensitivity of a difference of gradients.
 
-    The factor is for the rows of the prefix sums that a difference is in.
+    The first is added per unit of β_t + β_{t-1}; the second is a factor for the rounding of the
+    prefix-sum rows.
     """
-    of_gradient, _ = steps.record_errors(problem, problem.constants.supremum)
-    gradient = problem.lipschitz + of_gradient
+    gradient_error, _ = steps.record_errors(problem, problem.constants.supremum)
+    gradient_norm = problem.lipschitz + gradient_error
     # at most 2 records of a group more than its rate
     n_read = float((np.ceil(rates) + 2).sum())
-    error = steps.rounding_of_sum(n_read, problem.n_groups)
-    # a difference is at most as many times longer than its sensitivity as there are records, and as
-    # gradients are longer than their diameter
-    longest = n_read * max(1.0, gradient / problem.pair_diameter) * (1.0 + error)
-    # of the norm of a step, of the products here
-    of_norm = (problem.n_weights + 64.0) * 2.0**-52
-    rounding = 2.0 * of_gradient + 2.0 * error * n_read * gradient
-    return rounding, (1.0 + mechanism.rounding * longest) * (1.0 + of_norm)
+    sum_error = steps.rounding_of_sum(n_read, problem.n_groups)
+    # bound on a difference's norm over its sensitivity, which is that of one record
+    norm_ratio = n_read * max(1.0, gradient_norm / problem.pair_diameter) * (1.0 + sum_error)
+    # of the norm of a step, and of the products here
+    norm_error = (problem.n_weights + 64.0) * 2.0**-52
+    added = 2.0 * gradient_error + 2.0 * sum_error * n_read * gradient_norm
+    return added, (1.0 + mechanism.rounding * norm_ratio) * (1.0 + norm_error)
 
 
 def sums_by_group(values: FloatArray, codes: NDArray[np.intp], n_groups: int) -> FloatArray:
-    """Return the sum of the values in each group; block by block, as `gradient_sum`."""
+    """Return the sum of the values in each group, added in blocks for the bounds on rounding."""
     total = np.zeros(n_groups)
     for start in range(0, len(values), steps.BLOCK_ROWS):
         block = slice(start, start + steps.BLOCK_ROWS)
@@ -234,22 +232,23 @@ def sums_by_group(values: FloatArray, codes: NDArray[np.intp], n_groups: int) ->
 
 
 class StreamGame(Game):
-    """Rounds that are played while every group has records for one: all are used up together."""
+    """Plays rounds as long as all groups have records for one; groups run out together."""
 
     _schedule: StreamSchedule
     _n_played = 0
 
     def __init__(self, plan: Plan, noise: NoiseSource, start: Solution | None) -> None:
         self._problem, self._schedule, self._noise = plan.problem, plan.schedule, noise
-        self._first = np.zeros(plan.problem.n_weights)
+        self._initial_weights = np.zeros(plan.problem.n_weights)
         self._prior = np.asarray(plan.schedule.problem.prior)
         if start is not None:
-            self._first = project_to_ball(start.weights, plan.problem.radius)
+            self._initial_weights = project_to_ball(start.weights, plan.problem.radius)
             if start.group_weights is not None:  # public or released, like the weights
                 self._prior = start.group_weights / start.group_weights.sum()
         self._sums = self._noisy_sums(plan.releases[0], plan.problem.n_weights)
 
     def _noisy_sums(self, release: Release, n_dimensions: int) -> PrefixSumStream:
+        """Return the noisy sums of one vector per round, before the first vector."""
         facts = {"n_steps": self._schedule.n_rounds, "n_dimensions": n_dimensions}
         mechanism = make_prefix_sums(self._schedule.noise, **facts)
         return PrefixSumStream(mechanism, self._noise, release)
@@ -266,19 +265,20 @@ class StreamGame(Game):
         return self._n_played - before
 
     def _rounds(self, available: Sequence[float]) -> Iterable[Any]:
-        """Return what `_play_round` reads in each round that there are records for."""
-        rates, left = self._schedule.rates, self._schedule.n_rounds - self._n_played
-        enough = np.floor((np.asarray(available) / rates) * (1 + 1e-9)).min()
-        n_rounds = max(0, int(min(left, enough)))
-        of_all = [math.ceil(n_rounds * rate * (1 - 1e-9)) for rate in rates]
-        return self._dealt([min(*pair) for pair in zip(available, of_all, strict=True)], n_rounds)
+        """Return the records that `_play_round` reads, for each round that they suffice for."""
+        rates, n_left = self._schedule.rates, self._schedule.n_rounds - self._n_played
+        # a relative 1e-9 ignores the rounding of rates
+        n_covered = np.floor((np.asarray(available) / rates) * (1 + 1e-9)).min()
+        n_rounds = max(0, int(min(n_left, n_covered)))
+        n_needed = [math.ceil(n_rounds * rate * (1 - 1e-9)) for rate in rates]
+        n_used = [min(*pair) for pair in zip(available, n_needed, strict=True)]
+        return self._shares(n_used, n_rounds)
 
-    def _dealt(self, used: Sequence[float], n_rounds: int) -> Iterable[Any]:
-        """Return how many records of each group, or of all, each round gets, evenly."""
-        steps = np.arange(n_rounds + 1)
-        ends = [steps * int(n) // max(1, n_rounds) for n in used]
+    def _shares(self, n_used: Sequence[float], n_rounds: int) -> Iterable[Any]:
+        """Return for each round its number of records of each group, or of all, shared evenly."""
+        ends = [np.arange(n_rounds + 1) * int(n) // max(1, n_rounds) for n in n_used]
         return np.diff(np.array(ends), axis=1).T.tolist()
 
     @abstractmethod
     def _play_round(self, oracle: SampleOracle, sizes: Any) -> None:
-        """Play a round on so many fresh records."""
+        """Play a round on fresh records, given the round's entry of `_rounds`."""

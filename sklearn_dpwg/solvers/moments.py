@@ -26,41 +26,35 @@ from sklearn_dpwg.solvers.solver import Solution, Solver
 
 MOMENTS = "second moments"
 
-# Moments have an entry for each pair of weights.
+# Most weights for `auto` to choose this solver: moments have an entry for each pair of weights.
 MAX_WEIGHTS_OF_MOMENTS = 200
-
-# Entries of a record's vector beside its row of norm 1: the constant, and the largest residual,
-# √(1 + constant²), with which residuals have the least noise (benchmarks/moments.py constant).
+# Entries of a record's vector beside its row of norm 1: the constant, and the largest residual.
+# √(1 + constant²) gives residuals the least noise (benchmarks/moments.py constant).
 CONSTANT, LENGTH = 0.75, 1.25
-
-# What the sensitivity is larger by to pay for rounding.
+# Relative increase of the sensitivity that covers rounding.
 ROUNDING = 5e-3
-
 # Records of a group up to which both parts of its sums are exact (docs/theory/sums.md).
 MAX_GROUP = 2**38
-
 # Residuals are never clipped to less than this fraction of the target bound.
 MIN_CLIP_NORM = 0.05
-
 # Norm of the weights that the planning bound is for, as a fraction of the problem's `reach`.
 INITIAL_DISTANCE = 0.3
-
-# Residuals, and moves of the weights, in the last of several rounds, over those of a single one.
+# Assumed ratio of residuals, and of moves of the weights, after several rounds to those after one.
 LEFT_BY_ROUNDS = 0.5
 
 
 @dataclass(frozen=True)
 class MomentsSchedule:
-    """Everything that `Moments.run` needs besides the records and the noise."""
+    """All public numbers that a run of `Moments` needs besides the records and the noise."""
 
     multipliers: tuple[float, ...]  # noise multiplier of each round
-    sensitivity: float  # by how much one record moves the sums of a round
+    sensitivity: float  # largest L2 distance that one record moves the sums of a round
     constant: float  # entry of a record's vector for the intercept; 0 without one
     length: float  # largest entry of a record's vector for the residual
-    target_bound: float  # bound on residuals in the first round
-    clip: float  # least bound on residuals in later rounds, over their root mean square
-    ridge: float  # what keeps the model from fitting noise; see `robust_optimum`
-    smoothing: float
+    target_bound: float  # clip of residuals in the first round
+    clip: float  # least clip of residuals in later rounds, over their root mean square
+    ridge: float  # regularisation of the weights, a parameter of `Moments`
+    smoothing: float  # weight of ‖λ‖² for the group weights λ, a parameter of `Moments`
 
     __repr__ = short_repr
 
@@ -78,32 +72,32 @@ class MomentsSchedule:
 
 @dataclass(eq=False, repr=False)
 class Moments(Solver):
-    """Noisy second moments of every group, and the exact minimax optimum of what they show.
+    """Noisy second moments of every group, and the minimax optimum of the risks they define.
 
     For the squared error a group's risk is a quadratic function of the weights, whose coefficients
-    are means of products of features and target. A round releases them for all groups with
-    Gaussian noise: everything else is computed from that. A later round does the same with the
-    residuals of the weights so far, clipped to a few times their root mean square, so that their
-    noise is smaller in proportion; or with the targets again, where residuals are no smaller.
+    are means of products of features and target. A round releases these means for all groups with
+    Gaussian noise, and computes weights from them alone. A later round replaces the targets by
+    residuals of the latest weights, clipped to a few times their root mean square, so that their
+    noise is smaller in proportion; it keeps the targets where residuals are no smaller.
 
     Parameters
     ----------
     n_rounds : int, default=3
         Number of rounds, from 1 to 20.
     growth : float, default=2.0
-        Share of the budget (of μ²) of each round over that of the one before.
+        Ratio of the budget (μ²) of each round to that of the round before.
     clip : float, default=2.0
-        Least bound on residuals over their root mean square, after the first round. It grows with
-        the root of the logarithm of how quiet the noise is.
+        Least clip of residuals over their root mean square, after the first round. The clip grows
+        with the root of the logarithm of the inverse noise.
     ridge : float, default=0.25
         Regularisation of the weights, over the norm of the noise of all groups' Hessian together.
     smoothing : float, default=3.0
-        How unwilling the largest group risk is to rest on one group alone, over about what noise
-        costs where it does.
+        Strength v that spreads the group weights λ over several groups, by the term ``-v ‖λ‖²/2``;
+        over the estimated cost of noise where all weight is on one group.
 
     Notes
     -----
-    Loud moments of groups with few records are pulled towards those of all groups as far as noise
+    Noisy moments of groups with few records are pulled towards those of all groups as far as noise
     explains the difference (James and Stein). `docs/theory/moments.md` proves the privacy.
 
     References
@@ -147,12 +141,12 @@ class Moments(Solver):
             )
         fractions = float(self.growth) ** np.arange(self.n_rounds)
         multipliers = 1.0 / np.sqrt(fractions / fractions.sum())
-        asked = [Release(MOMENTS, "gaussian", float(each), 1) for each in multipliers]
-        releases = calibrate(asked, budget)
+        proposed = [Release(MOMENTS, "gaussian", float(z), 1) for z in multipliers]
+        releases = calibrate(proposed, budget)
         has_constant = problem.intercept_scaling > 0.0
         constant, length = (CONSTANT, LENGTH) if has_constant else (0.0, 1.0)
         norm = math.sqrt(1.0 + constant**2 + length**2)
-        _check_rounding(problem)
+        _check_group_sizes(problem)
         schedule = MomentsSchedule(
             multipliers=tuple(release.noise_multiplier for release in releases),
             sensitivity=(1.0 + ROUNDING) * moment_sensitivity(norm) * problem.group_moves,
@@ -164,7 +158,7 @@ class Moments(Solver):
             smoothing=float(self.smoothing),
         )
         bounds = excess_bound_by_group(problem, schedule)
-        return Plan(self.name, problem, budget, releases, schedule, bounds, self.n_rounds)
+        return Plan(self.name, problem, budget, releases, schedule, bounds, n_steps=self.n_rounds)
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule, problem = plan.schedule, plan.problem
@@ -172,35 +166,36 @@ class Moments(Solver):
         n_columns = problem.n_columns + 1
         weights, group_weights = np.zeros(problem.n_weights), np.asarray(problem.prior)
         center, clip = weights, schedule.target_bound
-        mean = np.zeros((problem.n_groups, n_columns, n_columns))
+        mean = np.zeros((problem.n_groups, n_columns, n_columns))  # of all rounds, by precision
         precision = np.zeros((n_columns, n_columns))
         for release in plan.releases:
             moments = release_moments(plan, release, data, center, clip, noise)
-            # products of rows are the same in all rounds, those with residuals where the centre is
-            fraction = release.noise_multiplier**-2
-            mean = (precision * mean + fraction * moments) / (precision + fraction)
-            precision += fraction
+            round_precision = release.noise_multiplier**-2
+            mean = (precision * mean + round_precision * moments) / (precision + round_precision)
+            precision += round_precision
             stds = schedule.sensitivity / np.sqrt(precision[-1, -1]) / sizes
-            stds_of_rows = schedule.sensitivity / np.sqrt(precision[0, 0]) / sizes
-            known = _active(mean, stds, stds_of_rows, problem)
-            weights, group_weights, mean_square, gain = _learned(
-                *known, problem, schedule, center=center, clip=clip
+            row_stds = schedule.sensitivity / np.sqrt(precision[0, 0]) / sizes
+            active_mean, stds, row_stds = _active_moments(mean, stds, row_stds, problem)
+            weights, group_weights, mean_square, gain = _weights_from_moments(
+                active_mean, stds, row_stds, problem, schedule, center=center, clip=clip
             )
-            # noise is about this large beside what is clipped, in groups of average loudness
-            quiet = max(1.0, -math.log(min(1.0, float(known[1].mean()))))
-            reach = max(schedule.clip, math.sqrt(quiet)) * math.sqrt(max(mean_square, 0.0))
-            is_shorter, before = reach < schedule.target_bound, center
-            # residuals that are no shorter than the targets are no better to know
+            # stds are about the noise over the clip, so this is the log of the inverse noise
+            log_precision = max(1.0, -math.log(min(1.0, float(stds.mean()))))
+            next_clip = max(schedule.clip, math.sqrt(log_precision))
+            next_clip *= math.sqrt(max(mean_square, 0.0))
+            had_residuals = center.any()
+            # the next round reads residuals if they are shorter than the targets
+            has_residuals = next_clip < schedule.target_bound
             center, clip = np.zeros_like(weights), schedule.target_bound
-            if is_shorter:
-                center, clip = weights, max(reach, MIN_CLIP_NORM * schedule.target_bound)
-            if is_shorter or before.any():
+            if has_residuals:
+                center, clip = weights, max(next_clip, MIN_CLIP_NORM * schedule.target_bound)
+            if has_residuals or had_residuals:  # another centre: their moments begin anew
                 precision[-1, :] = precision[:, -1] = 0.0
         return Solution(weights, group_weights, schedule.n_steps, **gain.released)
 
 
-def _check_rounding(problem: Problem) -> None:
-    """Refuse groups so large that rounding their sums, and their products with √2, would show."""
+def _check_group_sizes(problem: Problem) -> None:
+    """Raise InputError for groups so large that `ROUNDING` would not cover rounding their sums."""
     # a record that changes its group moves the rounding of two sums; a group of cells is their sum
     n_sums = (1 if problem.hidden is None else 2) + problem.n_cells
     largest = problem.most_in_a_group
@@ -212,154 +207,154 @@ def _check_rounding(problem: Problem) -> None:
 
 
 def excess_bound_by_group(problem: Problem, schedule: MomentsSchedule) -> FloatArray:
-    """Return the planning bound for each group as the worst-off one (docs/theory/moments.md, 4).
+    """Return for each group the bound on the excess risk if that group is the worst-off one.
 
-    It is ``a √g_i + √(2 log p) (h_i + Σ_j π_j h_j)``, a the norm of the weights, g_i the variance
-    of the gradient and h_i the standard deviation of the risk that the last round's noise adds.
+    ``a √g_i + √(2 log p) (h_i + Σ_j π_j h_j)``: a is the norm of the weights, g_i the variance of
+    the last round's noise in the gradient, h_i its deviation in the risk (docs/theory/moments.md).
     """
     sizes = problem.sizes_to_plan_for
     stds = schedule.sensitivity * schedule.multipliers[-1] / sizes
     initial_distance, ratio = INITIAL_DISTANCE * problem.reach, 1.0
     if schedule.constant > 0.0:
         ratio = max(1.0, problem.intercept_scaling / schedule.constant)
-    target = schedule.target_bound / schedule.length
-    square = (initial_distance * ratio) ** 2 + target**2
+    target_norm = schedule.target_bound / schedule.length
+    squared_norm = (initial_distance * ratio) ** 2 + target_norm**2  # ‖u‖² of the page
     if schedule.n_steps > 1:
-        square *= LEFT_BY_ROUNDS**2
-    bound = initial_distance * ratio * stds * math.sqrt(square * (problem.n_columns + 1) / 2.0)
+        squared_norm *= LEFT_BY_ROUNDS**2
+    gradient_factor = math.sqrt(squared_norm * (problem.n_columns + 1) / 2.0)
+    bound = initial_distance * ratio * stds * gradient_factor
     if problem.n_groups > 1:
-        levels = stds * square / 2.0
-        spread = levels + float(np.asarray(problem.prior) @ levels)
+        risk_stds = stds * squared_norm / 2.0
+        spread = risk_stds + float(np.asarray(problem.prior) @ risk_stds)
         bound = bound + math.sqrt(2.0 * math.log(problem.n_groups)) * spread
     return np.asarray(np.minimum(bound, problem.constants.zero_score))
 
 
-def _active(
-    moments: FloatArray, stds: FloatArray, stds_of_rows: FloatArray, problem: Problem
+def _active_moments(
+    moments: FloatArray, stds: FloatArray, row_stds: FloatArray, problem: Problem
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return moments and deviations, those of the mean for hidden groups that may be empty."""
+    """Return the arguments, with the mean over groups for hidden groups that may be empty."""
     is_active = problem.is_active
     if is_active.all():
-        return moments, stds, stds_of_rows
+        return moments, stds, row_stds
     fractions = steps.active_fractions(problem)
     mean = np.tensordot(fractions, moments, 1)
     stds = np.where(is_active, stds, np.linalg.norm(fractions * stds))
-    stds_of_rows = np.where(is_active, stds_of_rows, np.linalg.norm(fractions * stds_of_rows))
-    return np.where(is_active[:, None, None], moments, mean), stds, stds_of_rows
+    row_stds = np.where(is_active, row_stds, np.linalg.norm(fractions * row_stds))
+    return np.where(is_active[:, None, None], moments, mean), stds, row_stds
 
 
-def _learned(
+def _weights_from_moments(
     moments: FloatArray,
     stds: FloatArray,
-    stds_of_rows: FloatArray,
+    row_stds: FloatArray,
     problem: Problem,
     schedule: MomentsSchedule,
     *,
     center: FloatArray,
     clip: float,
 ) -> tuple[FloatArray, FloatArray, float, steps.GainOfGroups]:
-    """Return weights, mixture, the mean square of the residuals, and the gain of groups."""
+    """Return weights, group weights, the mean square of the residuals, and the gain of groups.
+
+    ``moments`` are each group's noisy means, with residuals of the weights ``center``; ``stds`` and
+    ``row_stds`` the noise of each group on products with residuals, and of rows with rows.
+    """
     sizes = np.asarray(problem.group_sizes, dtype=float)
     fractions = sizes / sizes.sum()
-    of_rows = np.zeros(moments.shape[1:], dtype=bool)
-    of_rows[:-1, :-1] = True
-    # the square of the constant is no release
-    free = np.ones_like(of_rows)
+    is_of_rows = np.zeros(moments.shape[1:], dtype=bool)
+    is_of_rows[:-1, :-1] = True
+    # the square of the constant is public: it has no noise
+    is_noisy = np.ones_like(is_of_rows)
     if schedule.constant > 0.0:
-        free[-2, -2] = False
-    released = moments
-    moments = shrunk(moments, stds_of_rows, of_rows & free)
-    moments = shrunk(moments, stds, ~of_rows)
-    # what columns of the release are multiplied by to be in the units of the weights
+        is_noisy[-2, -2] = False
+    noisy_moments = moments
+    moments = shrunk_moments(moments, row_stds, is_of_rows & is_noisy)
+    moments = shrunk_moments(moments, stds, ~is_of_rows)
+    # factors from the units of the release to those of rows and targets
     units = np.ones(problem.n_columns + 1)
     units[-1] = clip / schedule.length
     if schedule.constant > 0.0:
         units[-2] = problem.intercept_scaling / schedule.constant
-    pooled = 1.0 / math.sqrt(float((stds_of_rows**-2).sum()))
     facts: dict[str, Any] = {"center": center, "ridge": schedule.ridge, "radius": problem.radius}
     weights, group_weights = robust_optimum(
         moments,
         units,
         mean_noise=float((stds**2).mean()),
-        pooled_noise=pooled,
+        pooled_noise=1.0 / math.sqrt(float((row_stds**-2).sum())),
         smoothing=schedule.smoothing,
         fractions=fractions,
         **facts,
     )
 
-    def squares(weights: FloatArray, moments: FloatArray) -> tuple[FloatArray, float]:
-        along = np.append(center - weights, 1.0) * units
-        return (moments @ along) @ along, float(along @ along)
+    def mean_squares(weights: FloatArray, moments: FloatArray) -> tuple[FloatArray, float]:
+        """Return each group's mean squared residual, and by what the noise is multiplied in it."""
+        direction = np.append(center - weights, 1.0) * units
+        return (moments @ direction) @ direction, float(direction @ direction)
 
-    mean_square = float(fractions @ squares(weights, moments)[0])
+    mean_square = float(fractions @ mean_squares(weights, moments)[0])
     prior = np.asarray(problem.prior)
-    nothing = float(prior @ squares(np.zeros_like(weights), released)[0]) / 2.0
-    gain = steps.GainOfGroups(problem, risk_of_nothing=nothing)
-    of_all = mixed_optimum(moments, units, prior, stds=stds_of_rows, **facts)
-    pooled_squares, length = squares(of_all, released)
-    gain.push(pooled_squares / 2.0, (stds * length / 2.0) ** 2)
+    # half a mean square is a risk: here that of weights of 0, which predict nothing
+    risk_of_nothing = float(prior @ mean_squares(np.zeros_like(weights), noisy_moments)[0]) / 2.0
+    gain = steps.GainOfGroups(problem, risk_of_nothing=risk_of_nothing)
+    prior_weights = mixed_optimum(moments, units, prior, stds=row_stds, **facts)
+    prior_squares, noise_factor = mean_squares(prior_weights, noisy_moments)
+    gain.push(prior_squares / 2.0, (stds * noise_factor / 2.0) ** 2)
     if gain.fraction < 1.0:
         group_weights = gain.played(group_weights)
-        weights = mixed_optimum(moments, units, group_weights, stds=stds_of_rows, **facts)
+        weights = mixed_optimum(moments, units, group_weights, stds=row_stds, **facts)
     return weights, group_weights, mean_square, gain
-
-
-# Where records meet noise.
 
 
 def release_moments(
     plan: Plan, release: Release, data: Risks, center: FloatArray, clip: float, noise: NoiseSource
 ) -> FloatArray:
-    """Release each group's mean second moments of rows and of clipped residuals of a centre.
+    """Release each group's mean second moments of rows and of residuals of the weights ``center``.
 
-    An entry off the diagonal counts √2 times, so that the norm of what is released is that of the
-    matrix, of which `moment_sensitivity` says how far a record moves it; the square of the constant
-    is public and left out.
+    Residuals are clipped at ``clip``. Entries off the diagonal are released times √2, so that the
+    L2 norm of a triangle is that of the matrix, which `moment_sensitivity` is for.
     """
     schedule, constant = plan.schedule, plan.schedule.constant
     sums = data.residual_moments(center, clip=clip, constant=constant, length=schedule.length)
     rows, columns = np.triu_indices(sums.shape[1])
-    if constant > 0.0:
-        is_free = (rows != sums.shape[1] - 2) | (columns != sums.shape[1] - 2)
-        rows, columns = rows[is_free], columns[is_free]
-    times = np.where(rows == columns, 1.0, math.sqrt(2.0))
-    entries = sums[:, rows, columns] * times
+    if constant > 0.0:  # the square of the constant is public
+        is_private = (rows != sums.shape[1] - 2) | (columns != sums.shape[1] - 2)
+        rows, columns = rows[is_private], columns[is_private]
+    factors = np.where(rows == columns, 1.0, math.sqrt(2.0))
+    entries = sums[:, rows, columns] * factors
     noisy = noise.gaussian(entries, sensitivity=schedule.sensitivity, release=release)
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
     moments = np.full(sums.shape, constant**2)
-    moments[:, rows, columns] = moments[:, columns, rows] = noisy / times / sizes[:, None]
+    moments[:, rows, columns] = moments[:, columns, rows] = noisy / factors / sizes[:, None]
     return moments
 
 
-# What noisy moments show.
-
-# A slack is at most this fraction of the radius in the units that the ball sees.
+# A slack is at most this fraction of the radius, so that the ball hardly limits it.
 SLACK_IN_BALL = 1e-3
-# Gap to solve to, in units of the loss, or of risks that noise has made larger.
+# Optimality gap, in units of the loss, or of risks that noise has made larger.
 TOLERANCE = 1e-6
-# Noise counts so many times when a group is pulled towards the others (benchmarks/moments.py).
+# Factor on the noise where a group is pulled towards the others (benchmarks/moments.py).
 CAUTION = 2.0
 
 
-def shrunk(moments: FloatArray, stds: FloatArray, block: NDArray[np.bool_]) -> FloatArray:
-    """Pull a block of each group's noisy moments towards all groups' as far as noise explains.
+def shrunk_moments(moments: FloatArray, stds: FloatArray, block: NDArray[np.bool_]) -> FloatArray:
+    """Return each group's noisy moments, with a block pulled towards the mean of all groups.
 
-    Of the difference D from the mean with weights ``1/σ_i²`` the fraction
-    ``(1 - 2 (k - 2) s²/‖D‖²)_+`` is kept, k the entries of a triangle of the block and s² the noise
-    in D: James and Stein's estimate, with twice the noise.
+    James and Stein's estimate, with twice the noise: of the difference D from the mean with weights
+    ``1/σ_i²`` it keeps the fraction ``(1 - 2 (k - 2) s²/‖D‖²)_+``, k the entries of a triangle of
+    the block and s² the variance of the noise in D.
     """
     n_entries = int(np.triu(block).sum())
     if len(moments) == 1 or n_entries < 3:
         return moments
-    weights = stds.min() ** 2 / stds**2
-    weights = weights / weights.sum()
+    precisions = stds.min() ** 2 / stds**2
+    weights = precisions / precisions.sum()
     mean = np.tensordot(weights, moments, 1)
     difference = np.where(block, moments - mean, 0.0)
-    noise = stds**2 * (1.0 - 2.0 * weights) + weights**2 @ stds**2
+    variances = stds**2 * (1.0 - 2.0 * weights) + weights**2 @ stds**2
     squares = np.maximum((difference**2).sum(axis=(1, 2)), np.finfo(float).tiny)
-    with np.errstate(over="ignore"):  # of a group that has the mean's
-        kept = np.maximum(1.0 - CAUTION * (n_entries - 2) * noise / squares, 0.0)
-    return np.where(block, mean + kept[:, None, None] * difference, moments)
+    with np.errstate(over="ignore"):  # where a group's moments equal the mean
+        kept_fractions = np.maximum(1.0 - CAUTION * (n_entries - 2) * variances / squares, 0.0)
+    return np.where(block, mean + kept_fractions[:, None, None] * difference, moments)
 
 
 def positive_part(matrices: FloatArray) -> FloatArray:
@@ -369,10 +364,11 @@ def positive_part(matrices: FloatArray) -> FloatArray:
 
 
 class NoisyRisks:
-    """Quadratic group risks with slacks for noise: `RiskFunctions` of weights and slacks.
+    """Quadratic group risks ``L_i(w) = w'H_i w/2 - b_i'w + c_i/2``, as `RiskFunctions`.
 
-    The largest of ``w'H_i w/2 - b_i'w + c_i/2 - u_i + Σ_j u_j²/(2v)``, minimised over u, is
-    ``max_λ Σ λ_i L_i(w) - v ‖λ‖²/2``, which does not rest on a single group for less than v.
+    With `smoothing` v > 0 each group has a slack u_i, appended to the weights. The maximum over i
+    of ``L_i(w) - u_i + Σ_j u_j²/(2v)``, minimised over u, is ``max_λ Σ λ_i L_i(w) - v ‖λ‖²/2``:
+    all weight is on a single group only if its risk is above all others by v.
     """
 
     def __init__(
@@ -384,20 +380,20 @@ class NoisyRisks:
         smoothing: float,
         radius: float,
     ) -> None:
-        p, d = linear.shape
-        n_slacks = p if smoothing > 0.0 else 0
-        self.hessians = np.zeros((p, d + n_slacks, d + n_slacks))
-        self.linear = np.zeros((p, d + n_slacks))
+        n_groups, d = linear.shape
+        n_slacks = n_groups if smoothing > 0.0 else 0
+        self.hessians = np.zeros((n_groups, d + n_slacks, d + n_slacks))
+        self.linear = np.zeros((n_groups, d + n_slacks))
         self.hessians[:, :d, :d], self.linear[:, :d] = hessians, linear
         self.constants = constants
         if n_slacks:
             # no slack is above v, so in these units none is above SLACK_IN_BALL of the radius
             unit = smoothing / (SLACK_IN_BALL * radius)
-            own = np.arange(p)
-            self.linear[own, d + own] = unit
-            self.hessians[:, d + own, d + own] = unit**2 / smoothing
+            groups = np.arange(n_groups)
+            self.linear[groups, d + groups] = unit
+            self.hessians[:, d + groups, d + groups] = unit**2 / smoothing
         self.n_groups, self.n_weights = self.linear.shape
-        self.group_sizes = (1,) * p
+        self.group_sizes = (1,) * n_groups
 
     def risks(self, weights: FloatArray, *, loss_clip: float | None = None) -> FloatArray:
         return self.risks_and_gradients(weights)[0]
@@ -425,34 +421,36 @@ def robust_optimum(
     fractions: FloatArray,
     radius: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """Minimise the largest risk that noisy moments show; return weights in the ball, and a mixture.
+    """Return the weights in the ball that minimise the largest noisy risk, and the group weights.
 
-    `units` are what a column is multiplied by to be in the units of the weights, `mean_noise` the
-    mean of σ_i² over groups, `pooled_noise` the deviation of the mean with weights ``1/σ_i²``. What
-    `ridge` and `smoothing` are multiples of is in docs/theory/moments.md.
+    A column of the moments times its entry in `units` is in the units of rows and targets.
+    `mean_noise` is the mean of σ_i² over groups, `pooled_noise` the deviation of the mean with
+    weights ``1/σ_i²``. docs/theory/moments.md, 3, defines the units of `ridge` and `smoothing`.
     """
-    p, size, _ = moments.shape
-    n_weights = size - 1
-    identity, noise_norm = np.eye(n_weights), pooled_noise * math.sqrt(size)
-    curvature = positive_part(moments[:, :-1, :-1]) + ridge * noise_norm * identity
-    level = 0.0
-    if p > 1 and smoothing > 0.0:
-        mean = np.tensordot(fractions, curvature, 1) + noise_norm * identity
-        inverse = np.linalg.inv(mean)
-        level = smoothing * mean_noise * units[-1] ** 2 * float(np.trace(inverse)) / 2.0
+    n_groups, n_columns, _ = moments.shape
+    n_weights = n_columns - 1
+    identity, noise_norm = np.eye(n_weights), pooled_noise * math.sqrt(n_columns)
+    curvatures = positive_part(moments[:, :-1, :-1]) + ridge * noise_norm * identity
+    smoothing_level = 0.0
+    if n_groups > 1 and smoothing > 0.0:
+        mean = np.tensordot(fractions, curvatures, 1) + noise_norm * identity
+        trace = float(np.trace(np.linalg.inv(mean)))
+        smoothing_level = smoothing * mean_noise * units[-1] ** 2 * trace / 2.0
     scale = units[:-1]
-    hessians = curvature * scale[:, None] * scale
+    hessians = curvatures * scale[:, None] * scale
     linear = moments[:, :-1, -1] * (scale * units[-1])
-    # risks are those of w - center: written in w
+    # moments define risks as functions of w - center; these are the coefficients in w
     images = hessians @ center
     constants = moments[:, -1, -1] * units[-1] ** 2 + (images + 2.0 * linear) @ center
     # a level common to all groups changes no optimum and would cost digits
     constants = constants - constants.mean()
-    risks = NoisyRisks(hessians, linear + images, constants, smoothing=level, radius=radius)
-    size_of_risks = max(1.0, float(np.abs(risks.linear[:, :n_weights]).max()) * radius)
+    risks = NoisyRisks(
+        hessians, linear + images, constants, smoothing=smoothing_level, radius=radius
+    )
+    risk_scale = max(1.0, float(np.abs(risks.linear[:, :n_weights]).max()) * radius)
     with one_blas_thread():
         point = smooth_optimum(
-            risks, radius=radius, tolerance=TOLERANCE * size_of_risks, max_newton_steps=100
+            risks, radius=radius, tolerance=TOLERANCE * risk_scale, max_newton_steps=100
         )
     return point.weights[:n_weights], point.group_weights
 
@@ -460,16 +458,19 @@ def robust_optimum(
 def mixed_optimum(
     moments: FloatArray,
     units: FloatArray,
-    mixture: FloatArray,
+    group_weights: FloatArray,
     *,
     center: FloatArray,
     stds: FloatArray,
     ridge: float,
     radius: float,
 ) -> FloatArray:
-    """Minimise a mixture of the risks that noisy moments show, with the ridge of its own noise."""
-    mean, scale = np.tensordot(mixture, moments, 1), units[:-1]
-    noise_norm = math.sqrt(len(mean)) * float(np.linalg.norm(mixture * stds))
+    """Return the weights in the ball that minimise the noisy risks' mean with these group weights.
+
+    Other arguments are as for `robust_optimum`; ``stds`` is the noise on products of rows.
+    """
+    mean, scale = np.tensordot(group_weights, moments, 1), units[:-1]
+    noise_norm = math.sqrt(len(mean)) * float(np.linalg.norm(group_weights * stds))
     hessian = positive_part(mean[:-1, :-1]) + ridge * noise_norm * np.eye(len(scale))
     hessian = hessian * scale[:, None] * scale
     linear = mean[:-1, -1] * (scale * units[-1]) + hessian @ center

@@ -17,51 +17,50 @@ from sklearn_dpwg.exceptions import InputTypeError, PlanExceededError
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Relation, Release
 from sklearn_dpwg.solvers.counts import CountStage
 
-# Bounds that differ by less, relatively, differ by how they were rounded.
+# Bounds with a smaller relative difference count as equal: rounding may be all of it.
 ALIKE = 1e-9
-
 _T = TypeVar("_T")
 
 
 @final
 @dataclass(frozen=True)
 class Plan:
-    """Everything a run will do, made from public facts alone.
+    """Everything that a run will do and release, computed from public facts alone.
 
-    What it costs is no field: `guarantee` follows from the releases and the budget, so that neither
-    a solver nor ``dataclasses.replace`` can make it say anything else.
+    The privacy cost is no field: `guarantee` computes it from the releases and the budget, so that
+    neither a solver nor ``dataclasses.replace`` can state another one.
 
     Parameters
     ----------
     solver : str
         Name of the solver.
     problem : Problem
-        The public facts that the plan was made from.
+        The public facts that the plan follows from.
     budget : Budget
-        The (ε, δ) that was asked for.
+        The stated budget (ε, δ).
     releases : tuple of Release
-        What will leave the records, with noise per unit of sensitivity and counts; none for the
-        exact solution.
+        Noisy quantities computed from the records, each with its noise per unit of sensitivity and
+        its number of draws; none for the exact solution.
     schedule : object
         The solver's own public numbers: step-size rules, prior, clips (a frozen dataclass).
     predicted_excess_if_worst : sequence of float
-        For each group the planning bound on the excess risk of the worst-off group, in units of
-        the loss, if that group, known to nobody, is the worst-off one.
+        For each group, the planning bound on the excess of the worst group's risk, in units of the
+        loss, if that group is the worst-off one, which nobody knows before the run.
     n_steps : int, default=0
-        Steps of the solver.
+        Number of steps of the solver.
     early_stop : bool, default=False
-        Whether a run may release less than planned; all of it is paid for anyway.
+        Whether a run may make fewer releases than planned; the budget pays for all anyway.
     n_drawn : int, optional
-        Most records that a run reads, where it need not read all.
+        Largest number of records that a run reads, where it need not read all.
     remark : str, default=""
-        What else a reader of the plan should know, such as why this solver was chosen.
+        A sentence for readers of the plan, such as why this solver was chosen.
     records_per_person : int, default=1
-        How many rows of one person the budget is for. The releases cost a row less.
+        Number of rows of one person that the budget protects together; one row costs less.
     counts : CountStage, optional
-        Where groups are hidden, the first stage: its release is the first of `releases`, and what
-        the plan costs is what was fixed before it.
+        First stage for hidden groups: its releases come first in `releases`, and the cost of the
+        plan is that of the counts and of the releases reserved before the counts were drawn.
     of_person : bool, default=False
-        Whether the caller says that nobody has more rows, so that a person is the unit.
+        Whether the guarantee is stated for persons, as the caller says that nobody has more rows.
     """
 
     solver: str
@@ -84,7 +83,7 @@ class Plan:
         raise InputTypeError("Plan has no subclasses: its guarantee is that of its releases.")
 
     def __post_init__(self) -> None:
-        # a list could be emptied later, and a subclass could say that it is another release
+        # a list could be emptied later, and a subclass of Release could misstate its noise
         object.__setattr__(self, "releases", tuple(self.releases))
         bounds = tuple(map(float, self.predicted_excess_if_worst))
         object.__setattr__(self, "predicted_excess_if_worst", bounds)
@@ -105,21 +104,22 @@ class Plan:
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
-        """What the releases cost together, of which no plan may state anything else."""
+        """Privacy guarantee of all releases together; PlanExceededError above the budget."""
+        public: tuple[str, ...] = PUBLIC_FACTS
         if self.counts is None:
-            paid, relation = self.releases, Relation.REPLACE_ONE_WITHIN_GROUP
-            of_overlap = self.problem.cells is not None
-            public: tuple[str, ...] = PUBLIC_FACTS_OF_OVERLAP if of_overlap else PUBLIC_FACTS
-        else:
+            paid_releases, relation = self.releases, Relation.REPLACE_ONE_WITHIN_GROUP
+            if self.problem.cells is not None:
+                public = PUBLIC_FACTS_OF_OVERLAP
+        else:  # the reserved releases cost at least as much as those that follow the counts
             assert self.problem.hidden is not None
-            paid, relation = (*self.counts.releases, *self.counts.reserved), Relation.REPLACE_ONE
-            public = self.problem.hidden.public_facts
-        cost = _guarantee(paid, self.budget, self.records_per_person, public, relation)
+            paid_releases = (*self.counts.releases, *self.counts.reserved)
+            relation, public = Relation.REPLACE_ONE, self.problem.hidden.public_facts
+        cost = _guarantee(paid_releases, self.budget, self.records_per_person, public, relation)
         return cost.for_person(1) if self.of_person else cost
 
     @property
     def second_stage(self) -> Plan:
-        """The solver's own plan: this one, or what comes after the counts of hidden groups."""
+        """The plan that the solver runs: without the counts of hidden groups, if any."""
         if self.counts is None:
             return replace(self)
         return replace(
@@ -137,17 +137,17 @@ class Plan:
         return float(np.asarray(self.problem.prior) @ np.asarray(self.predicted_excess_if_worst))
 
     def __str__(self) -> str:
-        """Return a preview for people: releases, noise, predictions, guarantee."""
+        """Return a preview for people: releases, noise, schedule, predictions and guarantee."""
         return f"{self._without_guarantee()}\n\n{self.guarantee}"
 
     def _without_guarantee(self) -> str:
-        """Return a preview of a fit that another guarantee covers with more."""
-        problem, counts = self.problem, str(self.counts or "").splitlines()
+        """Return the preview less the guarantee, for fits with a guarantee over several plans."""
+        problem, count_lines = self.problem, str(self.counts or "").splitlines()
         lines = [
             f"Plan of solver {self.solver!r}: {problem.n_records:,} records in "
             f"{problem.n_groups} group(s), {problem.n_weights:,} weights, {self.n_steps:,} steps",
-            *(each for each in (self.remark, problem.game) if each),
-            *(["", *counts] if counts else []),
+            *(sentence for sentence in (self.remark, problem.game) if sentence),
+            *(["", *count_lines] if count_lines else []),
             "",
             "Releases (noise in units of what one record can change, fixed beforehand):",
             *map(_release_line, self.releases),
@@ -167,7 +167,7 @@ class Plan:
 
 
 def _release_line(release: Release) -> str:
-    """Return what is released, with how much noise, and who pays for it."""
+    """Return one line of the preview: a release, its noise, and the records that it reads."""
     text = (
         f"  {release.name}: {release.max_count:,} x {release.mechanism}, noise multiplier "
         f"{release.noise_multiplier:.4g}"
@@ -189,30 +189,30 @@ def _guarantee(
     public: tuple[str, ...],
     relation: Relation,
 ) -> PrivacyGuarantee:
-    """Account for the releases of a plan; kept by value, so that no plan can hold another."""
+    """Return the guarantee of releases within the budget; cached by value, outside of plans."""
     if not releases:
         return PrivacyGuarantee.from_releases((), budget).for_records(records_per_person)
-    stated: dict[str, Any] = {"public": public, "relation": relation}
+    facts: dict[str, Any] = {"public": public, "relation": relation}
     if records_per_person == 1:
-        return PrivacyGuarantee.from_releases(releases, budget, **stated)
-    of_row = PrivacyGuarantee.from_releases(releases, budget.delta, **stated)
-    of_person = of_row.for_records(records_per_person)
-    if of_person.epsilon > budget.epsilon:
+        return PrivacyGuarantee.from_releases(releases, budget, **facts)
+    row_guarantee = PrivacyGuarantee.from_releases(releases, budget.delta, **facts)
+    person_guarantee = row_guarantee.for_records(records_per_person)
+    if person_guarantee.epsilon > budget.epsilon:
         raise PlanExceededError(
             f"the releases cost a person with {records_per_person} rows epsilon = "
-            f"{of_person.epsilon!r} at delta = {budget.delta!r}, above the budget of "
+            f"{person_guarantee.epsilon!r} at delta = {budget.delta!r}, above the budget of "
             f"{budget.epsilon!r}."
         )
-    return replace(of_person, requested_epsilon=budget.epsilon)
+    return replace(person_guarantee, requested_epsilon=budget.epsilon)
 
 
-def first_of_least(candidates: Iterable[_T], bound: Callable[[_T], float]) -> _T:
-    """Return the candidate of the least bound; of those alike but for rounding, the first."""
-    each = iter(candidates)
-    best = next(each)
-    least = bound(best)
-    for candidate in each:
+def first_with_least_bound(candidates: Iterable[_T], bound: Callable[[_T], float]) -> _T:
+    """Return the candidate with the least bound; the first of several equal up to rounding."""
+    remaining = iter(candidates)
+    best = next(remaining)
+    least_bound = bound(best)
+    for candidate in remaining:
         value = bound(candidate)
-        if value < least and not math.isclose(value, least, rel_tol=ALIKE):
-            best, least = candidate, value
+        if value < least_bound and not math.isclose(value, least_bound, rel_tol=ALIKE):
+            best, least_bound = candidate, value
     return best

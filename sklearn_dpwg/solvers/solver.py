@@ -34,8 +34,8 @@ class Solution:
     n_iter : int
         Steps taken.
     group_gain, group_gain_std : float, optional
-        How much weights on groups gain for the worst-off one among new people, where it is known,
-        and its standard error.
+        Decrease of the worst group's risk among new people that weighting the groups brings, where
+        the solver estimates it, and the standard error of the estimate.
     """
 
     weights: FloatArray
@@ -46,33 +46,31 @@ class Solution:
 
 
 class Solver(BaseEstimator, ABC):
-    """A way to solve worst-group problems under a budget.
+    """Base class of the solvers of worst-group problems under a privacy budget.
 
-    `plan` and `run` are templates that check what they are given; a solver writes `_plan` and
-    `_run`. Parameters of a solver are public; ``None`` means planned.
+    `plan` and `run` check their arguments and call `_plan` and `_run`, which a subclass defines.
+    Parameters of a solver are public; ``None`` leaves a parameter to the plan.
     """
 
     name: ClassVar[str]
-    # what its parameters may be, and which of them the paper's schedule sets itself
+    # allowed values of the parameters
     rules: ClassVar[Rules] = Rules("Solver")
+    # parameters that must keep their defaults with schedule="paper"
     set_by_paper: ClassVar[tuple[str, ...]] = ()
-    # whether a run depends on where it begins
+    # whether a run depends on its starting point
     uses_start: ClassVar[bool] = True
-    # whether sensitivities are proved for groups that overlap, and for groups that are hidden
+    # whether sensitivities are proved for overlapping groups, and for hidden groups
     knows_overlap: ClassVar[bool] = False
     knows_hidden_groups: ClassVar[bool] = False
 
     @property
     def room(self) -> float:
-        """Radius that nobody states, in units of the `reach`: the papers' noise or steps follow it.
-
-        Elsewhere the ball is so large that it binds nowhere that data can tell.
-        """
+        """Default radius of the ball, over the problem's `reach`; papers' noise grows with it."""
         return 3.0 if getattr(self, "schedule", "") == "paper" else 50.0
 
     @final
     def plan(self, problem: Problem, budget: Budget) -> Plan:
-        """Decide everything that can be decided from public facts.
+        """Plan a run from public facts, and check that the plan keeps to the budget.
 
         Parameters
         ----------
@@ -84,7 +82,7 @@ class Solver(BaseEstimator, ABC):
         Returns
         -------
         Plan
-            Releases with their noise, steps, predictions, guarantee.
+            Releases with their noise, steps, predictions and guarantee.
         """
         self._check_parameters()
         self._check_budget(budget)
@@ -92,8 +90,9 @@ class Solver(BaseEstimator, ABC):
         plan = self._plan(problem, budget)
         if type(plan) is not Plan:
             raise InputTypeError(f"_plan of solver {self.name!r} must return a Plan, got {plan!r}.")
-        stated = (problem.loss, problem.loss.with_bounded_slope())
-        if plan.problem.loss not in stated or replace(plan.problem, loss=problem.loss) != problem:
+        # a plan may bound the slopes of the loss; all other facts must be those of the problem
+        losses = (problem.loss, problem.loss.with_bounded_slope())
+        if plan.problem.loss not in losses or replace(plan.problem, loss=problem.loss) != problem:
             raise PlanExceededError(f"solver {self.name!r} planned for another problem.")
         if plan.budget != budget:
             raise PlanExceededError(
@@ -105,12 +104,12 @@ class Solver(BaseEstimator, ABC):
     def run(
         self, plan: Plan, data: Risks, noise: NoiseSource, *, start: Solution | None = None
     ) -> Solution:
-        """Learn from the records, releasing no more than the plan.
+        """Learn the weights from the records, with the planned releases and no others.
 
         Parameters
         ----------
         plan : Plan
-            What `plan` returned for this problem.
+            Plan that `plan` returned for this problem.
         data : Risks
             The private records.
         noise : NoiseSource
@@ -130,38 +129,41 @@ class Solver(BaseEstimator, ABC):
         return self._run(plan, data, noise, start)
 
     def _check_parameters(self) -> None:
+        """Raise InputError for a value that breaks the rules or the paper's schedule."""
         self.rules.check(self)
-        for name in self.set_by_paper if getattr(self, "schedule", "") == "paper" else ():
-            value, planned = getattr(self, name), getattr(type(self), name)
-            if value != planned:
+        if getattr(self, "schedule", "") != "paper":
+            return
+        for name in self.set_by_paper:
+            value, default = getattr(self, name), getattr(type(self), name)
+            if value != default:
                 raise InputError(
-                    f"{name} of {self.rules.owner} must be {planned!r} with schedule='paper', "
+                    f"{name} of {self.rules.owner} must be {default!r} with schedule='paper', "
                     f"which sets it, got {value!r}."
                 )
 
     def _check_budget(self, budget: Budget) -> None:
-        """Refuse a budget that the solver has no use for."""
+        """Raise InputError for an infinite epsilon; the exact solver overrides this check."""
         if budget.epsilon == math.inf:
             raise InputError(
                 f"solver {self.name!r} adds noise and needs a finite epsilon, got inf."
             )
 
     def _check_problem(self, problem: Problem) -> None:
-        """Refuse groups that are hidden or overlap where that is not proved; no paper's are."""
-        is_hidden, overlap = problem.hidden is not None, problem.cells is not None
-        if is_hidden and not self.knows_hidden_groups:
+        """Raise InputError for hidden or overlapping groups where this solver has no proof."""
+        hides_groups, has_overlap = problem.hidden is not None, problem.cells is not None
+        if hides_groups and not self.knows_hidden_groups:
             raise InputError(
                 f"solver {self.name!r} needs neighbours='replace-one-within-group', so that groups "
                 "are public: 'replace-one' is for 'auto', 'mgr', 'moments', 'oco', "
                 "'online-to-batch' and 'phased-erm'."
             )
-        if overlap and not self.knows_overlap:
+        if has_overlap and not self.knows_overlap:
             raise InputError(
                 f"solver {self.name!r} needs disjoint groups, as with overlap='cells': groups that "
                 "overlap are for 'auto', 'ags', 'exact', 'gda', 'mgr', 'moments' and "
                 "'phased-erm'."
             )
-        if (is_hidden or overlap) and getattr(self, "schedule", "planned") == "paper":
+        if (hides_groups or has_overlap) and getattr(self, "schedule", "planned") == "paper":
             raise InputError(
                 f"schedule of {type(self).__name__} must be 'planned' unless groups are disjoint "
                 "and neighbours='replace-one-within-group', got 'paper'."
@@ -169,48 +171,43 @@ class Solver(BaseEstimator, ABC):
 
     @abstractmethod
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
-        """Return the plan; parameters and budget are checked."""
+        """Return the plan for a checked problem and budget; `plan` calls this."""
 
     def _adapt(self, plan: Plan, data: Risks) -> Risks:
-        """Return the records as the plan takes them."""
+        """Return the records with the loss of the plan; by default the records as they are."""
         return data
 
     @abstractmethod
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
-        """Learn from records that the plan is for."""
+        """Return the solution for records that match the plan; `run` calls this."""
 
 
 def check_match(problem: Problem, data: Risks) -> None:
-    """Refuse records that the noise was not planned for; only public facts are compared.
-
-    Where groups are hidden their sizes are none.
-    """
-    is_hidden, names = problem.hidden is not None, "group sizes"
-    of_plan: tuple[Any, ...] = (problem.cell_sizes,)
-    of_records: tuple[Any, ...] = (data.cell_sizes,)
-    if is_hidden:
-        names, of_plan = "records, groups", (problem.n_records, problem.n_groups)
-        of_records = (sum(data.group_sizes), data.n_groups)
-    of_plan += (problem.loss, problem.n_weights, problem.intercept_scaling)
-    of_records += (data.loss, data.n_weights, data.intercept_scaling)
-    if of_plan != of_records:
+    """Raise InputError where public facts of the records differ from those the noise is for."""
+    names = "group sizes"
+    planned_facts: tuple[Any, ...] = (problem.cell_sizes,)
+    record_facts: tuple[Any, ...] = (data.cell_sizes,)
+    if problem.hidden is not None:  # sizes of hidden groups are private
+        names = "records, groups"
+        planned_facts = (problem.n_records, problem.n_groups)
+        record_facts = (sum(data.group_sizes), data.n_groups)
+    planned_facts += (problem.loss, problem.n_weights, problem.intercept_scaling)
+    record_facts += (data.loss, data.n_weights, data.intercept_scaling)
+    if planned_facts != record_facts:
         raise InputError(
             f"The plan is for other records: it has ({names}, loss, weights, intercept scaling) = "
-            f"{of_plan}, the records have {of_records}."
+            f"{planned_facts}, the records have {record_facts}."
         )
-    if is_hidden and not data.hides_groups:
+    if problem.hidden is not None and not data.hides_groups:
         raise InputError(
             "The plan is for records whose groups are hidden: encode them with hides_groups=True."
         )
 
 
-# The contract of solvers that use each record once.
-
-
 class Game(NeverCopied, ABC):
-    """A run that is under way: advance it as often as records come in, and look at the outcome.
+    """State of a run that plays rounds as records arrive; `finish` returns the solution so far.
 
-    Exact sums and unused noise make it a secret.
+    A game holds exact sums and unused noise, which are secret.
     """
 
     @property
@@ -220,40 +217,40 @@ class Game(NeverCopied, ABC):
 
     @abstractmethod
     def advance(self, oracle: SampleOracle, available: Sequence[float]) -> int:
-        """Play as many rounds as the records allow; return how many were played.
+        """Play as many rounds as the records allow, and return the number of rounds played.
 
-        ``available`` says how many unused records the oracle has of each group, or of all where
-        groups are hidden; it may be infinite. Rounds follow from public facts and releases.
+        ``available`` holds the number of unused records of each group, which may be infinite;
+        where groups are hidden, one number for all. Only public numbers and releases decide rounds.
         """
 
     @abstractmethod
     def finish(self) -> Solution:
-        """Return the averages over the rounds played; the game may go on."""
+        """Return the weights averaged over the rounds played; more rounds may follow."""
 
 
 class FreshSolver(Solver):
-    """A solver that draws fresh records: `begin` a game, advance it, finish it.
+    """Base class of solvers that read each record once: `begin` a game, advance it, finish it.
 
-    ``horizon`` says how many calls of ``partial_fit`` a plan is for, each with as many records as
-    the first.
+    ``horizon`` is the number of ``partial_fit`` calls a plan covers, all with as many records as
+    the first call.
     """
 
     horizon: int
-    # whether it reads records as often as it likes where all are there, as in ``fit``
+    # whether ``fit``, which has all records at once, reads them more than once
     reads_again: ClassVar[bool] = False
 
     @property
     def room(self) -> float:
-        return 3.0
+        return 3.0  # the papers' radius, whatever the schedule
 
     @abstractmethod
     def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> Game:
-        """Begin a game; nothing is drawn from the records yet.
+        """Return a new game, which has read no records yet.
 
         Parameters
         ----------
         plan : Plan
-            What `plan` returned for this problem.
+            Plan that `plan` returned for this problem.
         noise : NoiseSource
             Source of the plan's releases.
         start : Solution, optional
@@ -262,7 +259,7 @@ class FreshSolver(Solver):
         Returns
         -------
         Game
-            Before its first round.
+            Game before its first round.
         """
 
     def run(
@@ -273,7 +270,7 @@ class FreshSolver(Solver):
         *,
         start: Solution | None = None,
     ) -> Solution:
-        """Play from beginning to end; of fixed records each group is shuffled once."""
+        """Play a whole game on fixed records, shuffled once within each group, or on an oracle."""
         if isinstance(data, SampleOracle):
             if plan.problem.hidden is not None:
                 raise InputError("an oracle needs neighbours='replace-one-within-group'.")
@@ -286,58 +283,54 @@ class FreshSolver(Solver):
     def _play(
         self, plan: Plan, oracle: SampleOracle, noise: NoiseSource, start: Solution | None
     ) -> Solution:
+        """Play a game until the planned rounds or the oracle's records end."""
         game = self.begin(plan, noise, start=start)
         game.advance(oracle, plan.problem.queue_sizes)
         return game.finish()
 
 
-# Planning constants that are other ones for other losses.
-
-
 @dataclass(frozen=True)
 class ByLoss:
-    """What a planned run takes from its loss, measured by ``benchmarks/ablation.py``."""
+    """Planning constants of one class of losses, chosen with ``benchmarks/ablation.py``."""
 
-    # length of a step, over `initial_distance/(s √T)` for a coordinate's noise s
+    # step size as a fraction of `initial_distance/(s √T)`, at T steps and noise s per coordinate
     step_fraction: float = 0.14
-    # losses count up to this multiple of what predicting nothing can cost
+    # clip of a record's loss, as a multiple of the constant `zero_score`, the most at weights of 0
     loss_clip: float = 2.16
-    clip_norm: float = 0.9  # of gradients, over the root mean square of centred rows
-    # where finite, losses of a step count up to this multiple of the mean released loss
+    clip_norm: float = 0.9  # clip of gradient norms over the root mean square of centred rows
+    # where finite: clip of the losses of a step, as a multiple of the mean released loss
     clip_of_level: float = math.inf
-    is_centred: bool = False  # whether rows are centred where nobody says so
-    # whether learned weights shrink where the worst-off group gained less than the others:
-    # `zero_score` is the loss at weights of 0, whatever the record
+    is_centred: bool = False  # default: whether rows are centred
+    # whether learned weights shrink towards 0 where the worst-off group gained less than the
+    # others; needs a loss that is the same for all records at weights of 0
     shrinks: bool = False
-    whitens: bool = False  # whether centred rows are whitened where nobody says so
-    # what group weights gain is seen along one ray, from the weights of all to 0; all directions
-    # together have so many times as much
+    whitens: bool = False  # default: whether centred rows are whitened
+    # gain of group weights in all directions, over the gain along the measured one, from the
+    # learned weights to 0
     directions: float = 3.0
-    passes: int = 150  # of a planned run of `MGR`; steps at kinks circle where they are few
+    passes: int = 150  # of a planned run of `MGR`; few steps would oscillate around kinks
 
-    def at(self, effective_sample_size: float) -> ByLoss:
-        """Return what limits are where there is little noise for them to save: ever looser."""
-        slopes = max(1.0, effective_sample_size / SLOPES_BIND) ** SLOPES_LOOSEN
-        losses = 1.0 + math.log(max(1.0, effective_sample_size / LOSSES_BIND))
+    def loosened_for(self, effective_sample_size: float) -> ByLoss:
+        """Return the constants with the larger clips of a large sample, whose noise is small."""
+        slope_factor = max(1.0, effective_sample_size / SLOPES_BIND) ** SLOPES_LOOSEN
+        loss_factor = 1.0 + math.log(max(1.0, effective_sample_size / LOSSES_BIND))
         return replace(
             self,
-            clip_norm=slopes * self.clip_norm,
-            loss_clip=losses * self.loss_clip,
-            clip_of_level=losses * self.clip_of_level,
+            clip_norm=slope_factor * self.clip_norm,
+            loss_clip=loss_factor * self.loss_clip,
+            clip_of_level=loss_factor * self.clip_of_level,
         )
 
 
-# What cuts slopes and losses trades bias for noise, so it loosens as noise vanishes: slopes with a
-# power of the `effective_sample_size` from here on, losses with its logarithm.
+# Clips trade bias for noise, so they grow as noise vanishes: from these effective sample sizes on,
+# those of slopes with this power of the size, those of losses with its logarithm.
 SLOPES_BIND, SLOPES_LOOSEN, LOSSES_BIND = 2_000.0, 0.3, 1_500.0
-
-# A lower clip would hide a group's few, large losses.
+# A lower loss clip would hide a group's few, large losses.
 LOG_LOSS = ByLoss(loss_clip=4.33, is_centred=True, shrinks=True, whitens=True, passes=60)
-# Its slopes are residuals, most of them small beside the largest.
+# Slopes of the squared error are residuals, most of them small beside the largest.
 SQUARED_ERROR = ByLoss(
     loss_clip=1.0, clip_norm=0.4, clip_of_level=6.0, is_centred=True, directions=30.0, passes=60
 )
-
 BY_LOSS: dict[type[Loss], ByLoss] = {
     BinaryLogLoss: LOG_LOSS,
     MultinomialLogLoss: LOG_LOSS,
@@ -346,10 +339,10 @@ BY_LOSS: dict[type[Loss], ByLoss] = {
 
 
 def by_loss(loss: Loss, effective_sample_size: float = 0.0) -> ByLoss:
-    """Return the constants of a loss, which are its class's own."""
-    return BY_LOSS.get(type(loss), ByLoss()).at(effective_sample_size)
+    """Return the planning constants of a loss, with clips for the effective sample size."""
+    return BY_LOSS.get(type(loss), ByLoss()).loosened_for(effective_sample_size)
 
 
 def effective_sample_size(problem: Problem, budget: Budget) -> float:
-    """Return μ times the size of a typical group: about one over the noise on its mean."""
+    """Return μ times a typical group's size: about 1 over the noise on that group's mean."""
     return budget.mu * problem.typical_size

@@ -15,7 +15,7 @@ from sklearn_dpwg.solvers import (
     Plan,
     Solver,
 )
-from sklearn_dpwg.solvers.plan import first_of_least
+from sklearn_dpwg.solvers.plan import first_with_least_bound
 from tests.helpers.group_data import make_problem
 
 BUDGET = Budget(5.0, 1e-6)
@@ -110,4 +110,4 @@ def test_of_bounds_alike_but_for_rounding_the_first_is_taken():
         ([2.0, 1.0 + 1e-12, 1.0, 1.0 - 1e-12], 1),
         ([math.inf, math.inf, 3.0, 4.0], 2),
     ]:
-        assert first_of_least(range(len(bounds)), bounds.__getitem__) == expected
+        assert first_with_least_bound(range(len(bounds)), bounds.__getitem__) == expected

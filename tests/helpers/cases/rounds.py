@@ -225,7 +225,7 @@ def _from_the_beginning(real, game, oracle, sizes):
 
 
 def _ends_on_a_risk(real, game, read):
-    if not game._answered or read.risks(game._weights).max() < 2.0:
+    if not game._phase_weights or read.risks(game._weights).max() < 2.0:
         real(game, read)
 
 
@@ -234,7 +234,7 @@ FRESH_FAULTS = {
     "half the sensitivity of fresh risks": half(PhasedERM, "group risks"),
     "the sizes of all phases together": instead(
         PhaseSchedule,
-        "of_fresh",
+        "for_fresh_records",
         lambda real, schedule, problem, sizes: real(
             schedule, problem, [schedule.n_phases * size for size in sizes]
         ),
@@ -311,7 +311,7 @@ def _exact_residuals_bound(patch):
         return weights, mixture, 0.01 * seen[-1][:, -1, -1].sum(), gain
 
     wrap(patch, GroupRisks, "residual_moments", read)
-    wrap(patch, moments_module, "_learned", learned)
+    wrap(patch, moments_module, "_weights_from_moments", learned)
 
 
 MOMENTS_FAULTS = {

@@ -16,7 +16,7 @@ from sklearn_dpwg.solvers import Moments
 from sklearn_dpwg.solvers import moments as noisy_moments
 from sklearn_dpwg.solvers.moments import (
     robust_optimum,
-    shrunk,
+    shrunk_moments,
 )
 from tests.helpers.group_data import make_data, make_problem
 
@@ -77,7 +77,7 @@ def test_shrinkage_in_closed_form():
     matrices = rng.standard_normal((2, 3, 3))
     matrices = 10.0 * (matrices + np.swapaxes(matrices, 1, 2))
     mean = (matrices[0] + 4.0 * matrices[1]) / 5.0
-    actual = shrunk(matrices, stds, block)
+    actual = shrunk_moments(matrices, stds, block)
     for matrix, result, noise in zip(matrices, actual, (0.8, 0.05), strict=True):
         # the variance of a difference from the mean: (1 - 2 w) s² + Σ w² s²
         difference = np.where(block, matrix - mean, 0.0)
@@ -85,11 +85,11 @@ def test_shrinkage_in_closed_form():
         assert 0.0 < kept < 1.0
         np.testing.assert_allclose(result, np.where(block, mean + kept * difference, matrix))
     # where noise explains all, groups are the same; where there is none, they are themselves
-    alike = shrunk(matrices, 1e3 * stds, block)
+    alike = shrunk_moments(matrices, 1e3 * stds, block)
     np.testing.assert_allclose(alike[0][block], alike[1][block])
-    np.testing.assert_allclose(shrunk(matrices, 1e-9 * stds, block), matrices, rtol=1e-12)
-    assert shrunk(matrices[:1], stds[:1], block) is not None
-    np.testing.assert_array_equal(shrunk(matrices[:1], stds[:1], block), matrices[:1])
+    np.testing.assert_allclose(shrunk_moments(matrices, 1e-9 * stds, block), matrices, rtol=1e-12)
+    assert shrunk_moments(matrices[:1], stds[:1], block) is not None
+    np.testing.assert_array_equal(shrunk_moments(matrices[:1], stds[:1], block), matrices[:1])
 
 
 def test_without_noise_the_model_is_the_risks():

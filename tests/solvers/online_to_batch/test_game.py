@@ -126,7 +126,7 @@ def gradients_where_the_learner_is(patch):
 
     def move(real, self):
         real(self)
-        self._here = self._weights
+        self._average = self._weights
 
     wrap(patch, online_to_batch.OnlineToBatchGame, "_move", move)
 

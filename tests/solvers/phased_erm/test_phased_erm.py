@@ -75,7 +75,7 @@ def test_a_run_is_the_stated_algorithm(loss, mu_groups):
         center = weights.answer * min(1.0, 2.0 / np.linalg.norm(weights.answer))
         centers.append(center)
     assert asked == []
-    assert plan.schedule.averaged == 2
+    assert plan.schedule.n_averaged == 2
     assert solution.weights == pytest.approx((centers[1] + centers[2]) / 2)
 
 

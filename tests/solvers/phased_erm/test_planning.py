@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, Hinge, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import PhasedERM
-from sklearn_dpwg.solvers.phased_erm import PHASES, passes_of_a_phase
+from sklearn_dpwg.solvers.phased_erm import PHASE_COUNTS, passes_of_a_phase
 from sklearn_dpwg.solvers.rounds import STRENGTHS, DescentBound
 from sklearn_dpwg.solvers.solver import by_loss
 from sklearn_dpwg.solvers.steps import CORRECTION, risk_spread
@@ -60,7 +60,7 @@ def descents(draw):
         trace=max(float(eigenvalues.sum()), 1e-4) * float(rng.choice([1.0, 3.0])),
         n_weights=d,
         strength_ratios=tuple(ratios),
-        averaged=int(rng.integers(1, n_phases + 1)),
+        n_averaged=int(rng.integers(1, n_phases + 1)),
     )
     return bound, eigenvalues, target, 10.0 ** rng.uniform(-3, 1)
 
@@ -72,7 +72,7 @@ def test_no_quadratic_exceeds_the_bound(descent):
     for index in range(0, len(STRENGTHS), 6):
         strengths = STRENGTHS[index] * np.array(bound.strength_ratios)
         stds = std / np.array(bound.strength_ratios)
-        result = exact_excess(eigenvalues, target, strengths, stds, bound.averaged)
+        result = exact_excess(eigenvalues, target, strengths, stds, bound.n_averaged)
         assert result <= bounds[index] * (1 + 1e-9)
 
 
@@ -153,7 +153,7 @@ def test_more_records_or_a_larger_budget_never_predict_worse(parameters, loss):
 def test_plans_are_the_best_of_what_they_may_choose():
     problem = make_problem((900, 40, 60), n_features=8, radius=10.0)
     best = PhasedERM().plan(problem, BUDGET)
-    for n_phases in PHASES[1:]:
+    for n_phases in PHASE_COUNTS[1:]:
         if n_phases <= 300 // passes_of_a_phase(problem):
             other = PhasedERM(n_phases).plan(problem, BUDGET)
             assert best.predicted_excess <= other.predicted_excess + 1e-12
@@ -184,7 +184,7 @@ def test_paper_schedule_is_the_papers(epsilon):
         std = 6 * big * math.sqrt(2 * math.log2(n) * log_delta * eta * eta_t) / epsilon
         assert plan.releases[t].noise_multiplier * phase.sensitivity == pytest.approx(std)
     assert plan.guarantee.epsilon < epsilon / 10  # exact accounting of noise meant for epsilon
-    assert schedule.averaged == 1
+    assert schedule.n_averaged == 1
 
 
 def theorem_of_the_paper(problem, plan):
