@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from inspect import signature
 from typing import Any, ClassVar, Literal, Self
@@ -260,13 +260,7 @@ class Loss(ABC):
         Loss
             This loss, not changed at all where a name is unknown or a value out of range.
         """
-        known = self.get_params()
-        for name in parameters:
-            if name not in known:
-                raise InputError(
-                    f"{type(self).__name__} has no parameter {name!r}, only {sorted(known)}."
-                )
-        checked = type(self)(**known | parameters)
+        checked = type(self)(**self.get_params() | parameters)
         for name, value in checked.get_params().items():
             object.__setattr__(self, name, value)  # plans hold copies of their own
         return self
@@ -441,10 +435,12 @@ class KinkedLoss(Loss):
 
 @dataclass(frozen=True)
 class SmoothedLoss(Loss):
-    """The smooth stand-in of a `KinkedLoss`."""
+    """The smooth stand-in of a `KinkedLoss`, or lines of its slopes below the kinked loss."""
 
     loss: KinkedLoss
     width: float
+    # lines are worth what each is at the score that it is drawn for
+    is_lines: bool = field(default=False, repr=False)
     name: ClassVar[str] = "rounded_kink"
 
     def value_and_derivative(
@@ -454,16 +450,13 @@ class SmoothedLoss(Loss):
         # (e²/h + h)/2 is |e| and this, which is 0 from |e| = h on
         excess = 0.5 * self.width * (1.0 - np.abs(fraction)) ** 2
         slope = tilt + opening * fraction
+        if self.is_lines:
+            return slope * residual, slope
         return tilt * residual + opening * (np.abs(residual) + excess), slope
 
     def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
         _, _, opening, fraction = self._parts(scores, targets)
         return np.asarray(np.where(np.abs(fraction) < 1.0, opening / self.width, 0.0))
-
-    def supporting_value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return what lines below the kinked loss are worth at the scores, of slopes as here."""
-        residual, tilt, opening, fraction = self._parts(scores, targets)
-        return np.asarray((tilt + opening * fraction) * residual)
 
     def constants(self, score_bound: float) -> LossConstants:
         exact = self.loss.constants(score_bound)
