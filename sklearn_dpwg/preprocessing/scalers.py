@@ -26,36 +26,6 @@ from sklearn_dpwg.privacy.sensitivity import grid_step
 Bounds = tuple[float, float] | Sequence[tuple[float, float]] | Mapping[Hashable, Any]
 
 
-def _column_bounds(bounds: Bounds, names: Sequence[Hashable]) -> tuple[FloatArray, FloatArray]:
-    """Return the lower and the upper bound of each column."""
-    if isinstance(bounds, Mapping):
-        if set(bounds) != set(names):
-            raise InputError(f"bounds must name the columns of X, {names!r}, got {[*bounds]!r}.")
-        bounds = [bounds[name] for name in names]
-    try:
-        pairs = np.array(bounds, dtype=np.float64)
-    except (TypeError, ValueError):
-        pairs = np.empty(0)
-    if pairs.shape == (2,):
-        pairs = np.tile(pairs, (len(names), 1))
-    if pairs.shape != (len(names), 2):
-        raise InputError(
-            f"bounds must be a pair (low, high) or one pair for each of the {len(names)} columns, "
-            f"got {bounds!r}."
-        )
-    low, high = pairs.T
-    with np.errstate(over="ignore", invalid="ignore"):
-        width = high - low
-    is_wrong = ~((width > 0) & np.isfinite(width))
-    if is_wrong.any():
-        column = int(np.argmax(is_wrong))
-        raise InputError(
-            f"bounds must be finite with low < high, got {tuple(pairs[column].tolist())!r} for "
-            f"column {names[column]!r}."
-        )
-    return low, high
-
-
 class ByBounds(PlainlyStored, TransformerMixin, BaseEstimator):
     """A transformer of columns with stated bounds, to which values are clipped."""
 
@@ -65,7 +35,33 @@ class ByBounds(PlainlyStored, TransformerMixin, BaseEstimator):
         """Return finite rows and the bounds of their columns."""
         rows = validate_data(self, *in_memory(X=X), dtype=np.float64)
         names = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
-        return rows, *_column_bounds(self.bounds, names)
+        bounds = self.bounds
+        if isinstance(bounds, Mapping):
+            if set(bounds) != set(names):
+                raise InputError(f"bounds must name all of {names!r} alone, got {[*bounds]!r}.")
+            bounds = [bounds[name] for name in names]
+        try:
+            pairs = np.array(bounds, dtype=np.float64)
+        except (TypeError, ValueError):
+            pairs = np.empty(0)
+        if pairs.shape == (2,):
+            pairs = np.tile(pairs, (len(names), 1))
+        if pairs.shape != (len(names), 2):
+            raise InputError(
+                f"bounds must be a pair (low, high) or one pair for each of {len(names)} columns, "
+                f"got {bounds!r}."
+            )
+        low, high = pairs.T
+        with np.errstate(over="ignore", invalid="ignore"):
+            width = high - low
+        is_wrong = ~((width > 0) & np.isfinite(width))
+        if is_wrong.any():
+            column = int(np.argmax(is_wrong))
+            raise InputError(
+                f"bounds must be finite with low < high, got {tuple(pairs[column].tolist())!r} for "
+                f"column {names[column]!r}."
+            )
+        return rows, low, high
 
     def transform(self, X: Any) -> FloatArray:
         """Clip to the bounds and map what lies between.
