@@ -196,9 +196,7 @@ class Evaluation:
 class RegularisedObjective:
     """Primal side of ``min_w max_λ Σ λ_i L_i(w) + μ_w/2 ‖w - c‖² - μ_λ KL(λ‖π)`` on a ball.
 
-    The group player has the closed form ``λ_i ∝ π_i exp(L_i(w)/μ_λ)``, which leaves
-    ``P(w) = μ_λ log Σ π_i exp(L_i(w)/μ_λ) + μ_w/2 ‖w - c‖²`` to be minimised. Both strengths are
-    positive; an infinite μ_λ keeps the group weights at the prior π.
+    Both strengths are positive; an infinite μ_λ keeps the group weights at the prior π.
     """
 
     risks: RiskFunctions
@@ -211,22 +209,18 @@ class RegularisedObjective:
     def evaluate(self, weights: FloatArray) -> Evaluation:
         """Return value, gradient, best response and certificate at a point: Theorem 1."""
         group_risks, group_gradients = self.risks.risks_and_gradients(weights)
-        value, group_weights = self.respond(group_risks)
+        # relative to the largest risk: risks over a small μ_λ leave no digits for the weights
+        worst = group_risks.max()
+        exponents = np.log(self.prior) + (group_risks - worst) / self.mu_groups
+        group_weights = softmax(exponents)
+        value = group_weights @ group_risks
+        if self.mu_groups < np.inf:
+            value = worst + self.mu_groups * log_sum_exp(exponents)
         offset = weights - self.center
         gradient = group_weights @ group_gradients + self.mu_weights * offset
         value += 0.5 * self.mu_weights * float(offset @ offset)
         gap = ball_gap(weights, gradient, self.mu_weights, self.radius)
         return Evaluation(weights, float(value), gradient, group_weights, group_gradients, gap)
-
-    def respond(self, group_risks: FloatArray) -> tuple[float, FloatArray]:
-        """Return what the group player gets, and its best response to group risks."""
-        # relative to the largest risk: risks over a small μ_λ leave no digits for the weights
-        worst = group_risks.max()
-        exponents = np.log(self.prior) + (group_risks - worst) / self.mu_groups
-        group_weights = softmax(exponents)
-        if self.mu_groups < np.inf:
-            return worst + self.mu_groups * log_sum_exp(exponents), group_weights
-        return group_weights @ group_risks, group_weights
 
     def hessian(self, at: Evaluation) -> FloatArray:
         """Return the Hessian of P: curvature, what the group player's answer adds, and μ_w."""

@@ -381,10 +381,8 @@ def kinked_optimum(
     """Minimise the largest group risk of a loss with kinks over a ball, to a certified gap.
 
     Parabolas of a falling width h replace the kinks; Newton's method solves each stage, and the
-    line through the last two solutions predicts the next, and at h = 0 the optimum. Lines of the
-    stand-in's slopes lie nowhere above the loss, which the certificate is about:
-    docs/theory/saddle-point.md, Theorem 5. (Nesterov 2005, Smooth minimization of non-smooth
-    functions)
+    line through the last two solutions predicts the next, and at h = 0 the optimum, with the
+    certificate of docs/theory/saddle-point.md, Theorem 5. (Nesterov 2005)
     """
     n_groups = risks.n_groups
     prior = np.full(n_groups, 1.0 / n_groups)
