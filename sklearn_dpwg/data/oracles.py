@@ -222,6 +222,7 @@ class RecordOracle(SampleOracle):
 
     def __init__(self, records: GroupedRecords, rng: np.random.Generator) -> None:
         self._rows, self._targets = records.rows, records.targets
+        self._is_sparse = issparse(records.rows)
         queues = np.split(np.arange(records.starts[-1]), records.starts[1:-1])
         self._groups = np.repeat(np.arange(len(queues)), records.group_sizes)
         if records.places is not None:
@@ -245,5 +246,5 @@ class RecordOracle(SampleOracle):
             )
         chosen, self._n_drawn[group] = order[start:stop], stop
         # a few rows at a time, so sparse ones may as well be dense
-        rows = self._rows[chosen].toarray() if issparse(self._rows) else self._rows.take(chosen, 0)
+        rows = self._rows[chosen].toarray() if self._is_sparse else self._rows.take(chosen, 0)
         return rows.astype(np.float64), self._targets.take(chosen)
