@@ -26,7 +26,7 @@ from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.data.threads import n_threads
 from sklearn_dpwg.losses import BinaryLogLoss, Loss
 from sklearn_dpwg.losses.registry import LOSSES
-from sklearn_dpwg.preprocessing import Number, PublicSchema
+from sklearn_dpwg.preprocessing import PublicShapes
 from sklearn_dpwg.solvers import MGR
 
 ignore_warnings()
@@ -136,13 +136,12 @@ def measure_bends() -> None:
     fits = [
         partial(
             make_pipeline(
-                PublicSchema(dict.fromkeys(range(27), Number(0, 1)), shapes=shapes),
-                DPWorstGroupClassifier(data_norm=1.0),
+                PublicShapes((0.0, 1.0), resolution=pieces), DPWorstGroupClassifier(data_norm=1.0)
             ).fit,
             *(X, y),
             dpworstgroupclassifier__groups=groups,
         )
-        for shapes in ("ramps", "linear")
+        for pieces in (8, 1)
     ]
     bent, lines = turn_by_turn(fits, 5)
     took, spread = quartiles(bent)

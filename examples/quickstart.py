@@ -12,7 +12,6 @@ import warnings
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import pandas as pd
 from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg import DPWorstGroupClassifier
@@ -20,7 +19,7 @@ from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.exceptions import UngroupedWarning
 from sklearn_dpwg.inspection import ShapeDisplay, shape_functions
 from sklearn_dpwg.metrics import group_table
-from sklearn_dpwg.preprocessing import Category, Number, PublicSchema
+from sklearn_dpwg.preprocessing import PublicShapes
 from sklearn_dpwg.solvers import MGR
 
 stops = load_dataset("minneapolis-stops", as_frame=True)
@@ -80,21 +79,17 @@ axes.set(xlabel="log loss; dotted: the worst group of each model")
 axes.legend()
 
 # %%
-# A straight line in the latitude knows no middle of a city. Behind a ``PublicSchema`` a model
-# bends, at no more noise, and each bend can be looked at. It is a fit of its own, with its own
-# epsilon; ten steps are enough for a picture.
+# A straight line in the latitude knows no middle of a city. Behind ``PublicShapes`` a model bends,
+# at no more noise, and each bend can be looked at. It is a fit of its own, with its own epsilon;
+# ten steps are enough for a picture.
 
 ranges = {"lat": (44.89, 45.06), "long": (-93.33, -93.19), "month": (1, 12)}
 units = {name: low + (high - low) * (X[name] + 1) / 2 for name, (low, high) in ranges.items()}
-columns = {name: Number(*ends) for name, ends in ranges.items()}
-for name, labels in stops.entry.categories.items():
-    columns[name] = Category([*labels.values()])
-table = pd.from_dummies(X.drop(columns=[*ranges]), sep="=", default_category="other")
 bends = make_pipeline(
-    PublicSchema(columns),
+    PublicShapes(ranges, rest_norm=5**0.5),  # of five categories
     DPWorstGroupClassifier(2.0, 1e-5, data_norm=1.0, solver=MGR(n_steps=10)),
 )
-bends.fit(table.assign(**units), y, dpworstgroupclassifier__groups=race)
+bends.fit(X.assign(**units), y, dpworstgroupclassifier__groups=race)
 largest = next(effect for effect in shape_functions(bends) if effect.name in ranges)
 display = ShapeDisplay([largest], "log odds").plot()
 picture = Path("build") / "quickstart_bends.png"

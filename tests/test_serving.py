@@ -21,6 +21,7 @@ from sklearn_dpwg.preprocessing import (
     DPStandardScaler,
     Number,
     PublicSchema,
+    PublicShapes,
 )
 from sklearn_dpwg.serving import trusted_types
 from sklearn_dpwg.solvers import MGR, OCO, SOLVERS
@@ -64,6 +65,7 @@ MADE = {
     "search": lambda: SEARCH.fit(X, Y, G),
     "scaler": lambda: DPStandardScaler(4.0, bounds=(-1.0, 1.0), random_state=0).fit(X),
     "public scaler": lambda: BoundedScaler((-1.0, 1.0)).fit(X),
+    "shapes": lambda: PublicShapes((-1.0, 1.0)).fit(X),
     "schema": lambda: PublicSchema(COLUMNS).fit(X),
 }
 

@@ -48,7 +48,7 @@ def shape_functions(model: Any, schema: Any = None, *, of: Hashable = None) -> t
     Parameters
     ----------
     model : pipeline or estimator
-        A fitted pipeline of a `PublicSchema` and a linear model, or the latter.
+        A fitted pipeline of a `PublicSchema` or `PublicShapes` and a linear model, or the latter.
     schema : transformer, optional
         What stands in front of the model, where that is no pipeline.
     of : class, optional

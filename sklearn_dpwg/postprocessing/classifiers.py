@@ -493,7 +493,7 @@ def monotone(model: Any, effects: Mapping[str, int], schema: Any = None) -> Any:
     Parameters
     ----------
     model : pipeline or estimator
-        A fitted pipeline of a `PublicSchema` and a linear model with one score.
+        A fitted pipeline of a `PublicSchema` or `PublicShapes` and a linear model with one score.
     effects : mapping from column name to 1 or -1
         1 for a number, date or order whose effect may only rise, -1 for one that may only fall.
     schema : transformer, optional
@@ -517,12 +517,11 @@ def monotone(model: Any, effects: Mapping[str, int], schema: Any = None) -> Any:
     >>> from sklearn_dpwg import DPWorstGroupClassifier
     >>> from sklearn_dpwg.inspection import shape_functions
     >>> from sklearn_dpwg.postprocessing import monotone
-    >>> from sklearn_dpwg.preprocessing import Number, PublicSchema
+    >>> from sklearn_dpwg.preprocessing import PublicShapes
     >>> rng = np.random.default_rng(0)
     >>> X, groups = rng.uniform(0, 10, (2000, 1)), rng.choice(["a", "b"], 2000)
     >>> y = X[:, 0] + 3.0 * rng.normal(size=2000) > 5.0
-    >>> schema = PublicSchema({0: Number(0, 10)})
-    >>> model = make_pipeline(schema, DPWorstGroupClassifier(0.3, data_norm=1.0))
+    >>> model = make_pipeline(PublicShapes((0, 10)), DPWorstGroupClassifier(0.3, data_norm=1.0))
     >>> model = model.fit(X, y, dpworstgroupclassifier__groups=groups)
     >>> rising = monotone(model, {"x0": 1})
     >>> bool((np.diff(shape_functions(rising)[0].effects) > -1e-9).all())

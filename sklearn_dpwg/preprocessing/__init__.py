@@ -11,6 +11,7 @@ from sklearn_dpwg.preprocessing.columns import Boolean, Category, Date, Number, 
 from sklearn_dpwg.preprocessing.public_schema import PublicSchema
 from sklearn_dpwg.preprocessing.rows_per_person import bound_rows_per_person
 from sklearn_dpwg.preprocessing.scalers import BoundedScaler, DPStandardScaler
+from sklearn_dpwg.preprocessing.shapes import PublicShapes
 
 __all__ = [
     "Boolean",
@@ -21,5 +22,6 @@ __all__ = [
     "Number",
     "Ordered",
     "PublicSchema",
+    "PublicShapes",
     "bound_rows_per_person",
 ]

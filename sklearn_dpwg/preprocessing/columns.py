@@ -110,7 +110,7 @@ class Number(_Range):
         What stands for a missing value, strictly between the bounds; None for the middle of the
         scale.
     shape : {"auto", "ramps", "linear"}, default=None
-        How a model may bend in it, as `shapes` of `PublicSchema`, whose word counts by default.
+        How a model may bend in it, as in `PublicShapes`; None for what the schema says.
     """
 
     low: float
@@ -168,7 +168,7 @@ class Date(_Range):
         What stands for a missing date, strictly between the first and the last; None for the
         middle.
     shape : {"auto", "ramps", "linear"}, default=None
-        How a model may bend in it, as `shapes` of `PublicSchema`, whose word counts by default.
+        How a model may bend in it, as in `PublicShapes`; None for what the schema says.
     """
 
     first: str | datetime.date

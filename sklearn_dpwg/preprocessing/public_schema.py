@@ -29,13 +29,10 @@ from sklearn_dpwg.preprocessing.columns import (
 )
 from sklearn_dpwg.preprocessing.rows_per_person import person_codes
 from sklearn_dpwg.preprocessing.schema_entries import read_entries
-from sklearn_dpwg.preprocessing.shapes import OWN_FRACTION, Seen, Shaped, products, shaped
+from sklearn_dpwg.preprocessing.shapes import OWN_FRACTION, Seen, Shaped, products, seen, shaped
 
 # Rows are sparse where at most this fraction of their numbers can differ from 0.
 SPARSE_FRACTION = 0.1
-
-# So many points of a number's range are shown: each eighth, and each of its eighths, ends at one.
-POINTS = 65
 
 # What stands for a kind where a column of groups goes on to the model as it is.
 PASSTHROUGH = "passthrough"
@@ -121,9 +118,8 @@ class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
         Whether encoded rows are a ``csr_array``. None lets the columns decide: rows are sparse
         where at most a tenth of their numbers can differ from 0, whatever the records are.
     shapes : {"auto", "ramps", "linear"}, default="auto"
-        How a model may bend in numbers and dates: along "ramps" on eighths of the range, together
-        no longer than the one number, as also "auto" has it; "linear" is a line. A column may say
-        otherwise.
+        How a model may bend in numbers and dates, as in `PublicShapes`; "linear" is a line. A
+        column may say otherwise.
     interactions : sequence of pairs of names, default=()
         Columns that a model treats together, each pair by products of levels, and of hats at four
         even steps of numbers and dates. All pairs have 0.3 of a row's squared norm.
@@ -351,9 +347,8 @@ def _seen_of(name: str, columns: slice, column: Any, divisor: float) -> Seen:
     missing, values, rows = int(kind.missing), [], np.zeros((0, column._width))
     levels: tuple[Any, ...] = () if is_number else kind._all_levels()
     if is_number:
-        u = np.linspace(-1.0, 1.0, POINTS)
-        values = [*map(kind._at, u.tolist())]
-        rows = np.pad(column.shape(u) / divisor, ((0, 0), (0, missing)))
+        of_number = seen(name, columns, column.shape, kind._at, divisor)
+        values, rows = [*of_number.values], np.pad(of_number.rows, ((0, 0), (0, missing)))
     cells = pd.Series([*levels, *[None] * missing], dtype=object)
     if len(cells):
         places, entries = column._encode(cells, name)

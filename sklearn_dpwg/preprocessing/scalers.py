@@ -26,42 +26,52 @@ from sklearn_dpwg.privacy.sensitivity import grid_step
 Bounds = tuple[float, float] | Sequence[tuple[float, float]] | Mapping[Hashable, Any]
 
 
+def _column_bounds(
+    bounds: Bounds, names: Sequence[Hashable], *, of_all: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return the lower and the upper bound of each column."""
+    if isinstance(bounds, Mapping):
+        missing = [name for name in names if of_all and name not in bounds]
+        unknown = [*missing, *(name for name in bounds if name not in names)]
+        if unknown:
+            raise InputError(
+                f"bounds must name the columns of X, {names!r}, and not {unknown[0]!r}."
+            )
+        bounds = [bounds.get(name, (-1.0, 1.0)) for name in names]
+    try:
+        pairs = np.array(bounds, dtype=np.float64)
+    except (TypeError, ValueError):
+        pairs = np.empty(0)
+    if pairs.shape == (2,):
+        pairs = np.tile(pairs, (len(names), 1))
+    if pairs.shape != (len(names), 2):
+        raise InputError(
+            f"bounds must be a pair (low, high) or one pair for each of the {len(names)} columns, "
+            f"got {bounds!r}."
+        )
+    low, high = pairs.T
+    with np.errstate(over="ignore", invalid="ignore"):
+        width = high - low
+    is_wrong = ~((width > 0) & np.isfinite(width))
+    if is_wrong.any():
+        column = int(np.argmax(is_wrong))
+        raise InputError(
+            f"bounds must be finite with low < high, got {tuple(pairs[column].tolist())!r} for "
+            f"column {names[column]!r}."
+        )
+    return low, high
+
+
 class ByBounds(PlainlyStored, TransformerMixin, BaseEstimator):
     """A transformer of columns with stated bounds, to which values are clipped."""
 
     bounds: Bounds
 
-    def _bounded(self, X: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _bounded(self, X: Any, *, of_all: bool = True) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return finite rows and the bounds of their columns."""
         rows = validate_data(self, *in_memory(X=X), dtype=np.float64)
         names = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
-        bounds = self.bounds
-        if isinstance(bounds, Mapping):
-            if set(bounds) != set(names):
-                raise InputError(f"bounds must name all of {names!r} alone, got {[*bounds]!r}.")
-            bounds = [bounds[name] for name in names]
-        try:
-            pairs = np.array(bounds, dtype=np.float64)
-        except (TypeError, ValueError):
-            pairs = np.empty(0)
-        if pairs.shape == (2,):
-            pairs = np.tile(pairs, (len(names), 1))
-        if pairs.shape != (len(names), 2):
-            raise InputError(
-                f"bounds must be a pair (low, high) or one pair for each of {len(names)} columns, "
-                f"got {bounds!r}."
-            )
-        low, high = pairs.T
-        with np.errstate(over="ignore", invalid="ignore"):
-            width = high - low
-        is_wrong = ~((width > 0) & np.isfinite(width))
-        if is_wrong.any():
-            column = int(np.argmax(is_wrong))
-            raise InputError(
-                f"bounds must be finite with low < high, got {tuple(pairs[column].tolist())!r} for "
-                f"column {names[column]!r}."
-            )
-        return rows, low, high
+        return rows, *_column_bounds(self.bounds, names, of_all=of_all)
 
     def transform(self, X: Any) -> FloatArray:
         """Clip to the bounds and map what lies between.
@@ -83,7 +93,36 @@ class ByBounds(PlainlyStored, TransformerMixin, BaseEstimator):
     def _scaled(self, X: FloatArray) -> FloatArray: ...
 
 
-class BoundedScaler(OneToOneFeatureMixin, ByBounds):
+class FreeByBounds(ByBounds):
+    """One that follows from its bounds alone."""
+
+    _learns_from_records = False
+
+    @without_weights
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check the bounds against the columns of X; nothing is learned or released.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Rows; only their number of columns and names are used.
+        y : object, optional
+            Not used.
+
+        Returns
+        -------
+        self : object
+            The transformer.
+        """
+        self._check(X)
+        return self
+
+    @abstractmethod
+    def _check(self, X: Any) -> None:
+        """Set what follows from the bounds and the number of columns."""
+
+
+class BoundedScaler(OneToOneFeatureMixin, FreeByBounds):
     """Scale numeric columns to [-1, 1] by public bounds, and clip what lies beyond.
 
     Nothing is learned from the records, so it costs no privacy and needs no mention in a
@@ -124,30 +163,12 @@ class BoundedScaler(OneToOneFeatureMixin, ByBounds):
            [ 1. , -1. ]])
     """
 
-    _learns_from_records = False
-
     def __init__(self, bounds: Bounds = (-1.0, 1.0)) -> None:
         self.bounds = bounds
 
-    @without_weights
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Check the bounds against the columns of X; nothing is learned or released.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows; only their number of columns and names are used.
-        y : object, optional
-            Not used.
-
-        Returns
-        -------
-        self : object
-            The transformer.
-        """
+    def _check(self, X: Any) -> None:
         rows, self.low_, self.high_ = self._bounded(X)
         self.row_norm_ = math.sqrt(rows.shape[1])
-        return self
 
     def _scaled(self, X: FloatArray) -> FloatArray:
         return to_unit_interval(X, self.low_, self.high_)

@@ -15,8 +15,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import OneToOneFeatureMixin
+from sklearn.utils.validation import check_is_fitted
 
-from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.columns import (
     Block,
@@ -28,7 +31,10 @@ from sklearn_dpwg.preprocessing.columns import (
     Ordered,
     check_none_missing,
     feature_name,
+    norm_bound,
+    to_unit_interval,
 )
+from sklearn_dpwg.preprocessing.scalers import Bounds, FreeByBounds
 
 KINDS = ("auto", "ramps", "linear")
 # How many pieces "auto" and "ramps" have: `benchmarks/shapes.py` prints what they are worth.
@@ -126,11 +132,24 @@ def parts_of(model: Any, schema: Any) -> tuple[Any, Any]:
         inner = inner.steps[-1][1]
     if not hasattr(schema, "_seen"):
         raise InputTypeError(
-            f"schema must be the PublicSchema in front of the model, got {type(schema).__name__}."
+            f"schema must be the PublicSchema or PublicShapes in front of the model, got "
+            f"{type(schema).__name__}."
         )
     if not hasattr(inner, "coef_"):
         raise InputTypeError(f"model must be fitted and have coef_, got {type(inner).__name__}.")
     return inner, schema
+
+
+# So many points of a number's range are shown: each eighth, and each of its eighths, ends at one.
+_POINTS = 65
+
+
+def seen(
+    name: str, columns: slice, shape: Ramps | Hats, at: Callable[[float], str], divisor: float
+) -> Seen:
+    """Return what is shown of a number that is never missing."""
+    u = np.linspace(-1.0, 1.0, _POINTS)
+    return Seen(name, columns, tuple(map(at, u.tolist())), shape(u) / divisor, True, False)
 
 
 def shape_of(kind: Any, parameter: str = "shapes") -> Ramps:
@@ -235,3 +254,121 @@ def products(columns: Mapping[Any, Column], interactions: Any) -> tuple[Product,
             raise InputError(f"interactions must be of two columns, each pair once, got {pair!r}.")
         by_pair[frozenset(pair)] = Product(pair, (one, other))
     return tuple(by_pair.values())
+
+
+class PublicShapes(FreeByBounds):
+    """Let a linear model bend in each number, by pieces between public bounds.
+
+    Each column with bounds becomes ramps on eighths of its range, scaled so that they are together
+    no longer than the one number was. Nothing is learned from the records, so it costs no privacy,
+    and rows have norm at most 1.
+
+    Parameters
+    ----------
+    bounds : (low, high), sequence of such pairs, or mapping from column name to pair
+        What is known of each column without looking at the records, as of `BoundedScaler`. A
+        mapping may leave columns out, which pass through.
+    resolution : int, default=8
+        Number of pieces; 1 is a line.
+    rest_norm : float, optional
+        Bound on the norm of what passes through of a row, which is shortened to it: of one-hot
+        columns the root of the number of categories' columns before they were encoded. By default
+        the root of the number of columns that pass through.
+
+    Attributes
+    ----------
+    data_norm_ : float
+        Largest norm of a transformed row: 1.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the columns, where X has names.
+
+    See Also
+    --------
+    PublicSchema : The same for raw tables, with categories, dates and missing values.
+
+    Notes
+    -----
+    The block of each of m columns has norm at most 1, so rows are divided by the root of m and of
+    the square of `rest_norm` (``docs/theory/encoded_rows.md``).
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.preprocessing import PublicShapes
+    >>> shapes = PublicShapes(bounds=[(0, 100)], resolution=2).fit([[25.0], [130.0]])
+    >>> list(shapes.get_feature_names_out())
+    ['x0=0..50', 'x0=50..100']
+    >>> shapes.transform([[25.0], [130.0]]).round(2)
+    array([[ 0.  , -0.71],
+           [ 0.71,  0.71]])
+    """
+
+    def __init__(
+        self,
+        bounds: Bounds = (-1.0, 1.0),
+        *,
+        resolution: int = PIECES,
+        rest_norm: float | None = None,
+    ) -> None:
+        self.bounds = bounds
+        self.resolution = resolution
+        self.rest_norm = rest_norm
+
+    def _check(self, X: Any) -> None:
+        self._shape = Ramps(whole_number(self.resolution, "resolution", least=1))
+        rows, self._low, self._high = self._bounded(X, of_all=False)
+        self._bent = np.ones(rows.shape[1], dtype=bool)
+        if isinstance(self.bounds, Mapping):
+            self._bent[:] = [name in self.bounds for name in self.feature_names_in_]
+        n_rest = int((~self._bent).sum())
+        self._rest_norm = math.sqrt(n_rest)
+        if n_rest and self.rest_norm is not None:
+            self._rest_norm = positive_finite(self.rest_norm, "rest_norm")
+        self._divisor = norm_bound(rows.shape[1] - n_rest + self._rest_norm**2)
+        self.data_norm_ = 1.0
+
+    def _scaled(self, X: FloatArray) -> FloatArray:
+        low, high = self._low[self._bent], self._high[self._bent]
+        unit, rest = to_unit_interval(X[:, self._bent], low, high), X[:, ~self._bent]
+        if rest.size:
+            largest = np.abs(rest).max(axis=1, initial=self._rest_norm, keepdims=True)
+            norms = largest * np.linalg.norm(rest / largest, axis=1, keepdims=True)
+            rest = rest / np.maximum(norms / self._rest_norm, 1.0)
+        rows = np.concatenate([*map(self._shape, unit.T), rest], axis=1)
+        return np.asarray(np.divide(rows, self._divisor, out=rows))
+
+    def _ends(self) -> list[Callable[[float], str]]:
+        """Return what writes where a number lies between the bounds of each column."""
+        return [Number(low, high)._at for low, high in zip(self._low, self._high, strict=True)]
+
+    def _seen(self) -> list[Seen]:
+        """Return what is shown of each column, of those that pass through a line."""
+        check_is_fitted(self)
+        names, ends = OneToOneFeatureMixin.get_feature_names_out(self), self._ends()
+        columns, first = [], 0
+        for place in (*np.flatnonzero(self._bent), *np.flatnonzero(~self._bent)):
+            shape, at = (self._shape, ends[place]) if self._bent[place] else (LINE, "{:.6g}".format)
+            where = slice(first, first + shape.width)
+            columns.append(seen(str(names[place]), where, shape, at, self._divisor))
+            first += shape.width
+        return columns
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the names of the pieces.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the columns of X; by default those of the fit, or x0, x1, ….
+
+        Returns
+        -------
+        ndarray of shape (n_features_out,)
+            Names such as "age" and "age=25..50".
+        """
+        check_is_fitted(self)
+        names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
+        bent = zip(names[self._bent], np.array(self._ends())[self._bent], strict=True)
+        pieces = [piece for name, at in bent for piece in self._shape.names(str(name), at)]
+        return np.array([*pieces, *map(str, names[~self._bent])], dtype=object)

@@ -21,6 +21,7 @@ from sklearn_dpwg.preprocessing import (
     Number,
     Ordered,
     PublicSchema,
+    PublicShapes,
 )
 
 mpl.use("Agg")
@@ -91,8 +92,7 @@ def test_effects_on_the_first_class_are_turned(model):
 def test_pictures_have_a_column_each(n_columns):
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 1, (500, n_columns))
-    schema = PublicSchema(dict.fromkeys(range(n_columns), Number(0, 1)))
-    fit = make_pipeline(schema, LinearRegression()).fit(X, X[:, 0] ** 2)
+    fit = make_pipeline(PublicShapes((0, 1)), LinearRegression()).fit(X, X[:, 0] ** 2)
     display = ShapeDisplay.from_estimator(fit)
     shown = [ax for ax in display.axes_.flat if ax.get_visible()]
     assert len(shown) == min(n_columns, 24)
