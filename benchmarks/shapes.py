@@ -51,9 +51,7 @@ def bent_rows(task: Task, part: Part) -> np.ndarray:
         first += column._width
         if isinstance(column, shapes.Shaped) and isinstance(column.column, Number | Date):
             scaled = np.where(block[:, 1:].any(axis=1), np.nan, block[:, 0])
-            bent = replace(column, shape=shapes.shape_of("ramps"))._filled(scaled, "")
-            block = np.zeros((len(scaled), bent.values.shape[1]))
-            np.put_along_axis(block, bent.places, bent.values, axis=1)
+            _, block = replace(column, shape=shapes.shape_of("ramps"))._filled(scaled, "")
         result.append(block)
     return np.concatenate(result, axis=1) / schema.row_norm
 

@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 from ipaddress import ip_address
 from typing import Any
@@ -35,16 +34,9 @@ __all__ = ["options"]
 _SAFE_SCHEMES = ("inproc", "tls", "wss")
 
 
-@dataclass(frozen=True)
-class Options:
-    """What `options` sets."""
-
-    client: Any = None
-    pass_timeout: float = 600.0
-    insecure: bool = False
-
-
-_CURRENT: ContextVar[Options] = ContextVar("distributed_options", default=Options())  # noqa: B039
+# What `options` sets, in its order.
+_CURRENT: ContextVar[tuple[Any, float, bool]] = ContextVar("distributed_options")
+_DEFAULTS = (None, 600.0, False)
 
 
 @contextmanager
@@ -71,8 +63,8 @@ def options(
     None
         Nothing; the options count until the block is left.
     """
-    chosen = Options(client, positive_finite(pass_timeout, "pass_timeout"), insecure is True)
-    token = _CURRENT.set(chosen)
+    seconds = positive_finite(pass_timeout, "pass_timeout")
+    token = _CURRENT.set((client, seconds, insecure is True))
     try:
         yield
     finally:
@@ -159,8 +151,7 @@ class DaskEngine(LocalEngine):
     def __init__(self) -> None:
         from distributed import Client
 
-        chosen = _CURRENT.get()
-        self._client, self._pass_timeout = chosen.client, chosen.pass_timeout
+        self._client, self._pass_timeout, is_insecure = _CURRENT.get(_DEFAULTS)
         if self._client is None:
             try:
                 self._client = Client.current()
@@ -173,7 +164,7 @@ class DaskEngine(LocalEngine):
             raise InputError(
                 f"client must be a distributed.Client that is open, got {self._client!r}."
             )
-        if not chosen.insecure:
+        if not is_insecure:
             facts = self._client.scheduler_info(n_workers=-1)
             addresses = [self._client.scheduler.address, facts["address"], *facts["workers"]]
             check_addresses(addresses)

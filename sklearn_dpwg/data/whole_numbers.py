@@ -18,7 +18,6 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.rows import row_block
 from sklearn_dpwg.data.threads import IndexArray, n_threads, one_blas_thread, run_on_runs
 from sklearn_dpwg.losses import Loss
@@ -78,15 +77,21 @@ def whole_sums(
         room = None if is_sparse else np.empty((n_rows, n_features))
         for start in range(first, last, n_rows):
             here = slice(start, min(start + n_rows, last))
-            part = _in_double(rows, here, room)
-            scores = (exact_scores(part, matrix) if is_fine else _scores(part, matrix)) + intercepts
-            values, derivatives = _losses_and_slopes(loss, scores, records, here)
+            if room is None:
+                part = row_block(rows, here.start, here.stop, np.float64)
+            else:
+                part = room[: here.stop - start]
+                part[:] = rows[here]
+            scores = (exact_scores(part, matrix) if is_fine else part @ matrix.T) + intercepts
+            limits = None if records.slope_limits is None else records.slope_limits[here]
+            given = scores[:, 0] if n_outputs == 1 else scores
+            values, slopes_here = limited(loss, given, records.targets[here], limits)
             counts = _whole(np.minimum(values, loss_clip)[:, None], loss_unit, n_levels)
             groups, cuts = _groups_of(starts, here)
             add_split(losses[:, groups], np.add.reduceat(counts, cuts), LOSS_SPLIT)
             if not gradients:
                 continue
-            counts = _whole(derivatives, slope_unit, n_levels)
+            counts = _whole(slopes_here.reshape(scores.shape), slope_unit, n_levels)
             for top in range(0, len(counts), most_rows):
                 some, few = part, counts
                 if len(counts) > most_rows:
@@ -110,18 +115,6 @@ def whole_sums(
 
     columns = n_features + 1 if gradients else 0
     return in_parts(losses, loss_unit, ()), in_parts(slopes, slope_unit, (n_outputs, columns))
-
-
-def _losses_and_slopes(
-    loss: Loss, scores: FloatArray, records: GroupedRecords, block: slice
-) -> tuple[FloatArray, FloatArray]:
-    """Return losses and derivatives in the scores, which are of shape (n_records, n_outputs)."""
-    given, targets = scores[:, 0] if loss.n_outputs == 1 else scores, records.targets[block]
-    if records.slope_limits is None:
-        values, slopes = loss.value_and_derivative(given, targets)
-    else:
-        values, slopes = limited(loss, given, targets, records.slope_limits[block])
-    return values, slopes.reshape(scores.shape)
 
 
 def _whole(values: FloatArray, unit: float, n_levels: int) -> FloatArray:
@@ -162,26 +155,10 @@ def _groups_of(starts: IndexArray, block: slice) -> tuple[slice, IndexArray]:
     return groups, np.maximum(starts[groups] - block.start, 0)
 
 
-def _in_double(rows: Any, block: slice, room: FloatArray | None) -> Any:
-    """Return a block of rows in double precision, dense ones in memory that is there already."""
-    if room is None:
-        return row_block(rows, block.start, block.stop, np.float64)
-    part = room[: block.stop - block.start]
-    part[:] = rows[block]
-    return part
-
-
 def exact_scores(rows: Any, weights: FloatArray) -> FloatArray:
     """Return ``rows @ weights.T`` of whole rows in double precision, each row's rounded once."""
     first = cut_weights(weights)
-    return _scores(rows, first) + _scores(rows, cut_weights(weights - first))
-
-
-def _scores(rows: Any, weights: FloatArray) -> FloatArray:
-    """Return ``rows @ weights.T``; of one output it is a product with a vector, which is faster."""
-    if len(weights) == 1:
-        return np.asarray((rows @ weights[0])[:, None])
-    return np.asarray(rows @ weights.T)
+    return np.asarray(rows @ first.T + rows @ cut_weights(weights - first).T)
 
 
 def _power_of_score(weights: FloatArray, intercepts: FloatArray) -> int:

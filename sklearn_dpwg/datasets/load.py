@@ -167,8 +167,9 @@ def _codes(values: pd.Series, schema: Mapping[str, Any]) -> npt.NDArray[np.intp]
     return np.asarray(categorical.cat.codes, dtype=np.intp)
 
 
-def _entry_of(name: str, text: str) -> DatasetEntry:
+def _entry_of(file: Any) -> DatasetEntry:
     """Return an entry of its file, where columns of values are lists of "value = label"."""
+    text = file.read_text(encoding="utf-8")
     facts = tomllib.loads(text)
     for key in ("groups", "categories"):
         for column, written in facts.setdefault(key, {}).items():
@@ -177,15 +178,11 @@ def _entry_of(name: str, text: str) -> DatasetEntry:
     values: dict[str, Any] = {
         key: tuple(one) if isinstance(one, list) else one for key, one in facts.items()
     }
-    return DatasetEntry(name=name, text=text, **values)
+    return DatasetEntry(name=file.name.removesuffix(".toml"), text=text, **values)
 
 
 _FILES = sorted(files("sklearn_dpwg.datasets").joinpath("entries").iterdir(), key=str)
-_NAMES = [file.name.removesuffix(".toml") for file in _FILES]
-ENTRIES = {
-    name: _entry_of(name, file.read_text(encoding="utf-8"))
-    for name, file in zip(_NAMES, _FILES, strict=True)
-}
+ENTRIES = {entry.name: entry for entry in map(_entry_of, _FILES)}
 
 
 # Columns that are made of those of a file, each row on its own, by the data set's name.

@@ -2,8 +2,8 @@
 
 A loss knows its value, its first two derivatives in the score, and – for scores bounded by r –
 its Lipschitz constant L, its range B, its smoothness H and the diameter Γ of its gradients.
-Noise is calibrated to these constants, so each is proved where it stands and attacked by a
-property test.
+Noise is calibrated to these constants, so each is proved, in ``docs/theory/losses.md``, and
+attacked by a property test.
 """
 
 from sklearn_dpwg.losses.base import Loss, LossConstants

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from inspect import signature
 from typing import Any, ClassVar, Literal, Self
@@ -260,26 +260,22 @@ class Loss(ABC):
         Loss
             This loss, not changed at all where a name is unknown or a value out of range.
         """
-        known = self.get_params()
-        for name in parameters:
-            if name not in known:
-                raise InputError(
-                    f"{type(self).__name__} has no parameter {name!r}, only {sorted(known)}."
-                )
-        checked = type(self)(**known | parameters)
+        checked = type(self)(**self.get_params() | parameters)
         for name, value in checked.get_params().items():
             object.__setattr__(self, name, value)  # plans hold copies of their own
         return self
 
 
 def limited(
-    loss: Loss, scores: FloatArray, targets: FloatArray, limits: FloatArray
+    loss: Loss, scores: FloatArray, targets: FloatArray, limits: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return losses that go on as lines where they would be steeper than limits.
+    """Return losses that go on as lines where they would be steeper than limits, if any.
 
     Derivatives of several outputs are shortened together to the limit, and losses stay.
     """
     values, slopes = loss.value_and_derivative(scores, targets)
+    if limits is None:
+        return values, slopes
     if slopes.ndim > 1:
         squares = (slopes * slopes).sum(axis=1)
         where = np.flatnonzero(squares > limits * limits)
@@ -305,17 +301,11 @@ def gradient_diameter(
 ) -> float:
     """Return a certified upper bound on the distance of two records' gradients.
 
-    They are ``u f(<w, u>)`` with u in the unit ball, which stands for the row and, by symmetry, the
-    target, ``‖w‖ <= r``, and f a derivative that falls nowhere, as that of a convex loss. The bound
-    is too large by the tolerance at most, but where the search would need over a million cells.
-
-    It is enough to bound the distance for ``‖w‖ = r``, in every dimension, and as a function of the
-    angles s and t of u and v against w: with ``F = f(r sin s)`` and ``G = f(r sin t)`` the largest
-    squared distance is ``(F sin s - G sin t)² + (|F| cos s + |G| cos t)²``. In a cell of angles the
-    curve ``s -> (F sin s, |F| cos s)`` is no farther from where it is at the centre than F differs
-    there, and ``|F|`` at the centre times half the width. Branch and bound drops the pairs of cells
-    that cannot hold the maximum and halves the others; the largest distance of two centres with
-    what their cells add is a bound at every level. ``docs/theory/losses.md`` has the proof.
+    They are ``u f(<w, u>)`` with u in the unit ball, ``‖w‖ <= r`` and f a derivative that falls
+    nowhere. Of angles s and t of two u against w, with ``F = f(r sin s)`` and ``G = f(r sin t)``,
+    the largest squared distance is ``(F sin s - G sin t)² + (|F| cos s + |G| cos t)²``. Branch and
+    bound over cells of angles makes it too large by the tolerance at most, but where over a million
+    cells were needed: ``docs/theory/losses.md`` has the proof.
     """
 
     def at(angle: FloatArray) -> FloatArray:
@@ -401,11 +391,8 @@ class KinkedLoss(Loss):
     """A loss ``max(p e, q e)`` of the residual ``e = a - y``, with slopes ``p <= 0 <= q``.
 
     With ``c = (p+q)/2`` and ``g = (q-p)/2`` the loss is ``c e + g |e|``. Its smooth stand-in of
-    width h replaces ``|e|`` by ``(e²/h + h)/2`` for ``|e| <= h``. That is the loss itself where
-    ``|e| >= h`` and never below it, and its derivative s lies in [p, q] everywhere. So ``s e`` is
-    a line of slope s that nowhere exceeds the loss, ``max(p e, q e) >= s e``. At ``|e| >= h`` it
-    touches the loss; within, the stand-in exceeds it by
-    ``g (h/2 - e²/(2h))``, at most ``g h/2``.
+    width h replaces ``|e|`` by ``(e²/h + h)/2`` for ``|e| <= h``: never below the loss, above it by
+    ``g h/2`` at most, of a derivative s in [p, q], so that ``s e`` is nowhere above the loss.
     """
 
     smooth: ClassVar[bool] = False
@@ -441,10 +428,12 @@ class KinkedLoss(Loss):
 
 @dataclass(frozen=True)
 class SmoothedLoss(Loss):
-    """The smooth stand-in of a `KinkedLoss`."""
+    """The smooth stand-in of a `KinkedLoss`, or lines of its slopes below the kinked loss."""
 
     loss: KinkedLoss
     width: float
+    # lines are worth what each is at the score that it is drawn for
+    is_lines: bool = field(default=False, repr=False)
     name: ClassVar[str] = "rounded_kink"
 
     def value_and_derivative(
@@ -454,16 +443,13 @@ class SmoothedLoss(Loss):
         # (e²/h + h)/2 is |e| and this, which is 0 from |e| = h on
         excess = 0.5 * self.width * (1.0 - np.abs(fraction)) ** 2
         slope = tilt + opening * fraction
+        if self.is_lines:
+            return slope * residual, slope
         return tilt * residual + opening * (np.abs(residual) + excess), slope
 
     def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
         _, _, opening, fraction = self._parts(scores, targets)
         return np.asarray(np.where(np.abs(fraction) < 1.0, opening / self.width, 0.0))
-
-    def supporting_value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return what lines below the kinked loss are worth at the scores, of slopes as here."""
-        residual, tilt, opening, fraction = self._parts(scores, targets)
-        return np.asarray((tilt + opening * fraction) * residual)
 
     def constants(self, score_bound: float) -> LossConstants:
         exact = self.loss.constants(score_bound)

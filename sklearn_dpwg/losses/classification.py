@@ -106,11 +106,8 @@ class BinaryLogLoss(Loss):
     """Logistic loss ``log(1 + exp(-y a))`` of a score a and a target y in {-1, 1}.
 
     With margin ``m = y a`` the loss is logistic down to ``m_c = log((1-c)/c)``, where its slope is
-    -c, and ``c (m_c - m) - log(1-c)`` below; for c = 1 it is logistic everywhere. The derivative in
-    the score is ``-y f(-m)`` with ``f(t) = min(expit(t), c)``. As f does not fall, for
-    ``|a| <= r``: L = f(r), the value lies between that of m = r and that of m = -r (for c = 1
-    exactly r apart), and H = 1/4. The gradient in the weights is ``u f(<w, u>)`` with ``u = -y x``
-    in the unit ball, and f is 1/4-Lipschitz.
+    -c, and ``c (m_c - m) - log(1-c)`` below. The derivative in the score is ``-y f(-m)`` with
+    ``f(t) = min(expit(t), c)``: L = f(r), H = 1/4, and the value is between those of m = r and -r.
     """
 
     # a slope c above 1/2, at most 1. Where the logistic loss is steeper, this one goes on as a line
@@ -185,10 +182,8 @@ class _LogSlope:
 class Hinge(KinkedLoss):
     """Hinge loss ``max(0, 1 - y a)`` of a score a and a target y in {-1, 1}.
 
-    As y = ±1, ``1 - y a = -y (a - y)``: the kink is where the score meets the target. For
-    ``|a| <= r``: the slope is -y or 0, so L = 1, reached at a = 0; the value lies in
-    [max(0, 1-r), 1+r], both reached. Γ = 2L = 2 and no less: at w = 0 the rows x and -x of the
-    same class have the gradients -y x and y x.
+    As y = ±1, ``1 - y a = -y (a - y)``: the kink is where the score meets the target. L = 1, the
+    value lies in [max(0, 1-r), 1+r], and Γ = 2.
     """
 
     name: ClassVar[str] = "hinge"
@@ -201,10 +196,8 @@ class Hinge(KinkedLoss):
 class _ParabolicHinge(Loss):
     """A parabola of what is missing from a margin of 1, and a line from a slope on.
 
-    The derivative in the score is ``-y f(-y a)`` with ``f(t) = min(max(0, 1+t)/width, steepest)``.
-    As f does not fall, for ``|a| <= r``: L = f(r), the value lies between that of the margins r and
-    -r, and H = 1/width. The gradient in the weights is ``u f(<w, u>)`` with ``u = -y x`` in the
-    unit ball, and f is 1/width-Lipschitz.
+    The derivative in the score is ``-y f(-y a)`` with ``f(t) = min(max(0, 1+t)/width, steepest)``:
+    L = f(r), H = 1/width, and the value is between those of the margins r and -r.
     """
 
     task: ClassVar[Task] = "binary"
@@ -240,10 +233,8 @@ class SmoothedHinge(_ParabolicHinge):
     """Hinge loss of the margin ``m = y a``, smooth between ``1 - width`` and 1.
 
     It is 0 for m >= 1, ``(1 - m)²/(2 width)`` down to ``m = 1 - width``, and
-    ``1 - m - width/2`` below. f is 1 from width - 1 on, so where width - 1 <= r two rows
-    with that score, opposite across w, have gradients ``2 √(1 - ((width-1)/r)²)`` apart (2 at w = 0
-    where width <= 1). For width - 1 <= r/8 that is more than 0.99 · 2, and Γ = 2L = 2 is stated
-    without a search. (Shalev-Shwartz and Zhang 2013, section 5; width 1 is Rennie's smooth hinge)
+    ``1 - m - width/2`` below. Γ is 2 without a search where ``width - 1 <= r/8``.
+    (Shalev-Shwartz and Zhang 2013, section 5; width 1 is Rennie's smooth hinge)
     """
 
     # width of the parabola, in units of the decision value; positive. benchmarks/loss_defaults.py:
@@ -271,17 +262,10 @@ _ARC_POINTS = 4096 + 1
 class MultinomialLogLoss(Loss):
     """Cross-entropy of the softmax of k scores; targets are class indices 0..k-1.
 
-    The derivative is p - e_y with p the softmax. For scores of norm at most r:
-
-    - By convexity and symmetry in the other k - 1 scores the least value spreads them evenly:
-      ``log(1 + (k-1) e^{-r √(k/(k-1))})``. So no p_j exceeds ``M = exp(-infimum)``.
-    - The largest value is reached on an arc between two directions, see `_supremum`; no p_y is
-      below ``exp(-supremum)``. For k = 2 it is ``log(1 + e^{√2 r})``.
-    - ``‖p - e_y‖² = (1-p_y)² + Σ p_j²`` over the others, at most ``s² + s min(s, M)`` with
-      ``s = 1 - p_y <= S = 1 - exp(-supremum)``: L = √(S (S + min(S, M))).
-    - The second derivative diag(p) - ppᵀ is at most diag(p), so H <= M; and it is the variance of
-      entries of a unit vector, which lie in an interval of length √2, so H <= 1/2.
-    - Γ = 2L.
+    The derivative is p - e_y with p the softmax. The infimum is
+    ``log(1 + (k-1) e^{-r √(k/(k-1))})``, and the supremum is searched on an arc. With
+    ``M = exp(-infimum)`` and ``S = 1 - exp(-supremum)``: L = √(S (S + min(S, M))),
+    H = min(1/2, M) and Γ = 2L.
     """
 
     n_outputs: int  # number of classes k, at least 2
@@ -338,13 +322,8 @@ class MultinomialLogLoss(Loss):
 def _supremum(n_classes: int, score_bound: float) -> float:
     """Return the largest loss for scores of norm at most r, or a little more.
 
-    The loss ``log Σ e^{a_j} - a_y`` is convex, so it is largest on the sphere, at a point with
-    ``∇ = ν a``, ν > 0: ``a_j = p_j/ν > 0`` for j other than y, and the scores sum to 0. If two of
-    them are equal, ``e_i - e_j`` is tangent to the sphere, and as the curvature along it,
-    2 p_i, cannot exceed 2 ν there, both are at most 1. As ``e^a/a`` takes a value at most
-    twice, once on each side of 1, all but at most one of the others are equal, and the one is
-    larger. Such points, of norm r, are an arc: from the direction where all others are equal to
-    that where all but one are 0. The loss changes along it by at most √2 r times the angle.
+    It is reached on an arc of the sphere, from where all scores but the target's are equal to where
+    all but one of them are 0, and changes along it by at most √2 r times the angle.
     """
     at_most = float(np.logaddexp(0.0, math.log(n_classes - 1) + math.sqrt(2.0) * score_bound))
     if n_classes == 2:

@@ -48,6 +48,13 @@ def make_loss(
             f"[-1, 1], got {loss!r}."
         )
     elif loss.task == task and (task != "multiclass" or loss.n_outputs == n_classes):
+        try:
+            hash(loss)  # constants are looked up by the loss
+        except TypeError:
+            raise InputTypeError(
+                f"loss must be hashable, a dataclass with frozen=True and no list among its "
+                f"parameters, got {loss!r}."
+            ) from None
         return copy(loss)
     elif loss.task == "multiclass":
         raise InputError(

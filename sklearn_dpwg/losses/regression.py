@@ -22,13 +22,9 @@ from sklearn_dpwg.losses.base import (
 class _ParabolicResidual(Loss):
     """Half squared error of residuals ``e = a - y`` up to a threshold κ, a line of slope κ beyond.
 
-    The derivative is ``ψ(e)``, the residual cut to [-κ, κ]. For ``|a| <= r`` and targets in
-    [-Y, Y]: L = ψ(r + Y), the value lies between 0 and that of ``e = r + Y``, and H = 1.
-
-    For given w and x the gradient ``ψ(a - y) x`` is affine in ψ, which lies between its values at
-    y = ±Y, so the norm of a difference is largest at one of these for either record. As ψ is odd,
-    (x, y) and (-x, -y) have the same gradient. So every gradient that matters is
-    ``u f(<w, u>)`` with ``f(a) = ψ(a + Y)``, which is 1-Lipschitz.
+    The derivative is ``ψ(e)``, the residual cut to [-κ, κ]. For targets in [-Y, Y]: L = ψ(r + Y),
+    H = 1, the value lies between 0 and that of ``e = r + Y``, and every gradient that matters is
+    ``u f(<w, u>)`` with ``f(a) = ψ(a + Y)``.
     """
 
     task: ClassVar[Task] = "regression"
@@ -72,11 +68,8 @@ class Huber(_ParabolicResidual):
     """Half squared error of small residuals, absolute error of large ones.
 
     For the residual ``e = a - y`` it is ``e²/2`` up to ``|e| = threshold`` and
-    ``threshold (|e| - threshold/2)`` beyond.
-
-    Its f is κ from a = κ - Y on, so where κ - Y <= r two rows with that score, opposite across w,
-    have gradients ``2κ √(1 - ((κ-Y)/r)²)`` apart (2κ at w = 0 where κ <= Y). For κ - Y <= r/8 that
-    is more than 0.99 · 2κ, and Γ = 2L is stated without a search.
+    ``threshold (|e| - threshold/2)`` beyond. Γ is 2L without a search where ``threshold - Y`` is at
+    most r/8.
     """
 
     # where the loss turns linear, in units of the target; positive. The regressor maps
@@ -91,9 +84,7 @@ class Huber(_ParabolicResidual):
 class AbsoluteError(KinkedLoss):
     """Absolute error ``|a - y|`` of a score a and a target y in [-Y, Y].
 
-    For ``|a| <= r``: the slope is -1, 0 or 1, so L = 1; the value lies in [0, r + Y], both
-    reached. Γ = 2L = 2 and no less: at w = 0 the records (x, -Y) and (-x, -Y) have the gradients x
-    and -x.
+    L = 1, the value lies in [0, r + Y], and Γ = 2.
     """
 
     target_bound: float = 1.0  # the bound Y on the absolute value of the target; positive
@@ -109,9 +100,7 @@ class AbsoluteError(KinkedLoss):
 class Quantile(KinkedLoss):
     """Quantile (pinball) loss: ``level (y - a)`` below the target, ``(1 - level)(a - y)`` above.
 
-    For ``|a| <= r``: the slope is -level, 0 or 1 - level, so L is the larger of level and
-    1 - level; the value lies in [0, L (r + Y)], both reached. Γ = 2L and no less: at w = 0 the
-    records (x, ∓Y) and (-x, ∓Y) have gradients of opposite signs and norm 1 - level (level).
+    L is the larger of level and 1 - level, the value lies in [0, L (r + Y)], and Γ = 2L.
     """
 
     # the quantile to predict, between 0 and 1; 0.5, the median, is half the absolute error. Its

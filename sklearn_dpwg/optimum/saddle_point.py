@@ -169,12 +169,7 @@ def attainable_gap(
     *,
     mu_groups: float = np.inf,
 ) -> Any:
-    """Return the smallest gap that floating point can be asked to show on every data set.
-
-    It is a hundred units of rounding of the largest slope times the radius, and what rounding of
-    the group weights adds to a gradient, ``h = 10 ε_mach R L²/μ_λ``, and by that to the gap, at
-    most ``min(2 R h, h²/(2 μ_w))``: docs/theory/saddle-point.md.
-    """
+    """Return the smallest gap that floating point can show: docs/theory/saddle-point.md."""
     slope = lipschitz + mu_weights * (radius + center_norm)
     unit = float(np.finfo(float).eps) * radius
     error = 10.0 * unit * lipschitz**2 / mu_groups
@@ -201,9 +196,7 @@ class Evaluation:
 class RegularisedObjective:
     """Primal side of ``min_w max_λ Σ λ_i L_i(w) + μ_w/2 ‖w - c‖² - μ_λ KL(λ‖π)`` on a ball.
 
-    The group player has the closed form ``λ_i ∝ π_i exp(L_i(w)/μ_λ)``, which leaves
-    ``P(w) = μ_λ log Σ π_i exp(L_i(w)/μ_λ) + μ_w/2 ‖w - c‖²`` to be minimised. Both strengths are
-    positive; an infinite μ_λ keeps the group weights at the prior π.
+    Both strengths are positive; an infinite μ_λ keeps the group weights at the prior π.
     """
 
     risks: RiskFunctions
@@ -214,28 +207,20 @@ class RegularisedObjective:
     center: FloatArray
 
     def evaluate(self, weights: FloatArray) -> Evaluation:
-        """Return value, gradient, best response and certificate at a point of the ball.
-
-        The certificate, `ball_gap`, bounds the gap of (w, λ(w)), as P is μ_w-strongly convex and
-        λ(w) the exact best response: docs/theory/saddle-point.md, Theorem 1.
-        """
+        """Return value, gradient, best response and certificate at a point: Theorem 1."""
         group_risks, group_gradients = self.risks.risks_and_gradients(weights)
-        value, group_weights = self.respond(group_risks)
+        # relative to the largest risk: risks over a small μ_λ leave no digits for the weights
+        worst = group_risks.max()
+        exponents = np.log(self.prior) + (group_risks - worst) / self.mu_groups
+        group_weights = softmax(exponents)
+        value = group_weights @ group_risks
+        if self.mu_groups < np.inf:
+            value = worst + self.mu_groups * log_sum_exp(exponents)
         offset = weights - self.center
         gradient = group_weights @ group_gradients + self.mu_weights * offset
         value += 0.5 * self.mu_weights * float(offset @ offset)
         gap = ball_gap(weights, gradient, self.mu_weights, self.radius)
         return Evaluation(weights, float(value), gradient, group_weights, group_gradients, gap)
-
-    def respond(self, group_risks: FloatArray) -> tuple[float, FloatArray]:
-        """Return what the group player gets, and its best response to group risks."""
-        # relative to the largest risk: risks over a small μ_λ leave no digits for the weights
-        worst = group_risks.max()
-        exponents = np.log(self.prior) + (group_risks - worst) / self.mu_groups
-        group_weights = softmax(exponents)
-        if self.mu_groups < np.inf:
-            return worst + self.mu_groups * log_sum_exp(exponents), group_weights
-        return group_weights @ group_risks, group_weights
 
     def hessian(self, at: Evaluation) -> FloatArray:
         """Return the Hessian of P: curvature, what the group player's answer adds, and μ_w."""
@@ -308,9 +293,7 @@ def iteration_cap(
 ) -> int:
     """Return a number of accelerated steps that certifies the gap `tolerance` on every data set.
 
-    It is ``⌈√κ log(8 κ D / tolerance)⌉ + 1`` with κ = S/μ_w, ``S = H + μ_w + L²/μ_λ`` and
-    ``D = 2R (L + μ_w (R + ‖c‖))``, and at least 1; L and H are constants of the loss in the weights
-    and c is the centre of the quadratic: docs/theory/saddle-point.md, Theorems 2 and 3.
+    Theorem 3 of docs/theory/saddle-point.md has it, for constants L and H in the weights.
     """
     radius, mu_weights = objective.radius, objective.mu_weights
     condition = (smoothness + mu_weights + lipschitz**2 / objective.mu_groups) / mu_weights

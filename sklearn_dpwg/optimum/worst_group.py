@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,6 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.risks import RiskFunctions, Risks
 from sklearn_dpwg.data.risks.record_block import MAX_RANKS, keyed_parts
 from sklearn_dpwg.data.threads import one_blas_thread
-from sklearn_dpwg.losses import Loss, LossConstants
-from sklearn_dpwg.losses.base import SmoothedLoss
 from sklearn_dpwg.optimum.saddle_point import (
     RegularisedObjective,
     SaddlePoint,
@@ -383,10 +381,8 @@ def kinked_optimum(
     """Minimise the largest group risk of a loss with kinks over a ball, to a certified gap.
 
     Parabolas of a falling width h replace the kinks; Newton's method solves each stage, and the
-    line through the last two solutions predicts the next, and at h = 0 the optimum. Lines of the
-    stand-in's slopes lie nowhere above the loss, which the certificate is about:
-    docs/theory/saddle-point.md, Theorem 5. (Nesterov 2005, Smooth minimization of non-smooth
-    functions)
+    line through the last two solutions predicts the next, and at h = 0 the optimum, with the
+    certificate of docs/theory/saddle-point.md, Theorem 5. (Nesterov 2005)
     """
     n_groups = risks.n_groups
     prior = np.full(n_groups, 1.0 / n_groups)
@@ -409,7 +405,9 @@ def kinked_optimum(
             min(at_most, max_newton_steps - n_steps),
         )
         n_steps += taken
-        values, slopes = risks.with_loss(_Lines(stand_in)).risks_and_gradients(at.weights)
+        values, slopes = risks.with_loss(replace(stand_in, is_lines=True)).risks_and_gradients(
+            at.weights
+        )
         slope = at.group_weights @ slopes
         steepest = float(np.linalg.norm(slope))
         value = float(at.group_weights @ values - slope @ at.weights - radius * steepest)
@@ -441,23 +439,3 @@ def _predict(
     (wider, before), (current, weights) = path[-2:]
     moved = weights + (weights - before) * ((current - width) / (wider - current))
     return project_to_ball(moved, radius)
-
-
-@dataclass(frozen=True)
-class _Lines(Loss):
-    """Lines below a loss: their values and slopes at the scores they were drawn for."""
-
-    stand_in: SmoothedLoss
-    name: ClassVar[str] = "lines"
-
-    def value_and_derivative(
-        self, scores: FloatArray, targets: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        slopes = self.stand_in.value_and_derivative(scores, targets)[1]
-        return self.stand_in.supporting_value(scores, targets), slopes
-
-    def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        return np.zeros_like(scores)
-
-    def constants(self, score_bound: float) -> LossConstants:
-        return self.stand_in.constants(score_bound)

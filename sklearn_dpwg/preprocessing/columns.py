@@ -15,7 +15,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -50,12 +50,9 @@ def feature_name(name: Hashable) -> str:
     return f"x{name}" if isinstance(name, int) else str(name)
 
 
-@dataclass(frozen=True)
-class Block:
-    """What a column becomes: for each row some values, at different places from 0."""
-
-    places: NDArray[np.intp]
-    values: FloatArray  # of shape (n_records, k); the squares of a row add up to at most 1
+# What a column becomes, two arrays of shape (n_records, k): different places from 0 for each row,
+# and the values there, whose squares add up to at most 1.
+Block = tuple[NDArray[np.intp], FloatArray]
 
 
 class _Range:
@@ -298,6 +295,7 @@ class Category:
     levels: tuple[Hashable, ...]
     other: bool = True
     missing: bool = False
+    _n_stored: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         _keep_as_tuple(self)
@@ -305,10 +303,6 @@ class Category:
     @property
     def _width(self) -> int:
         return len(self._all_levels()) + self.missing
-
-    @property
-    def _n_stored(self) -> int:
-        return 1
 
     def _check(self, name: str) -> None:
         _check_levels(self.levels, name, least=1)
@@ -327,7 +321,7 @@ class Category:
         if not self.missing:
             check_none_missing(codes == MISSING, name)
         codes[codes == MISSING] = len(levels)
-        return Block(codes[:, None], np.ones((len(codes), 1)))
+        return codes[:, None], np.ones((len(codes), 1))
 
     def _all_levels(self) -> tuple[Hashable, ...]:
         added = self.other and "other" not in map(text_key, self.levels)

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from itertools import chain
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -64,8 +63,6 @@ class Schema:
         twice = sorted(name for name, times in Counter(names).items() if times > 1)
         if twice:
             raise InputError(f"columns must give encoded columns names, {twice[0]!r} is twice.")
-        # a copy, so that nobody changes it afterwards; columns that are not named are left out
-        self.columns = MappingProxyType(dict(columns))
         self.feature_names = tuple(names)  # of the encoded columns, and of those that pass
         # bounds on the norms of a row of blocks, which it is divided by: of columns, and of pairs
         n_pairs, own = len(self.products), OWN_FRACTION if self.products else 1.0
@@ -79,7 +76,7 @@ class Schema:
     def check_names(self, names: Iterable[Hashable], *also: Hashable) -> None:
         """Refuse a table without one of the columns, or with two of its name."""
         counts = Counter(names)
-        for name in (*self.columns, *also):
+        for name in (*self.blocks, *also):
             if counts[name] != 1:
                 raise InputError(f"X must have one column {name!r}, got {counts[name] or 'none'}.")
 
@@ -92,9 +89,9 @@ class Schema:
         ]
         blocks += [(pair.encode(frame), pair.width, self.pair_norm) for pair in self.products]
         places, values, first = [], [], 0
-        for block, width, norm in blocks:
-            places.append(block.places + first)
-            values.append(block.values / norm)
+        for (of_block, entries), width, norm in blocks:
+            places.append(of_block + first)
+            values.append(entries / norm)
             first += width
         at, entries = np.column_stack(places), np.column_stack(values)
         if not (self.is_sparse if sparse is None else sparse):
@@ -152,13 +149,8 @@ class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
     Notes
     -----
     Each of the m columns becomes a block of numbers of norm at most 1, and rows are divided by √m,
-    so that they have norm at most 1, with pairs and by rounding too
-    (``docs/theory/encoded_rows.md``). Blocks are:
-
-    - a number, a date, a level in an order, a yes or no: one number in [-1, 1], or ramps where it
-      may bend. Where values may be missing, an indicator stands beside it: (x, 0) for a value x,
-      and (f, √(1 − f²)) for a missing one, f being where the fill is, or 0;
-    - a category: zeros and a single 1, at its level, at "other" or at "missing".
+    so that they have norm at most 1, with pairs and by rounding too:
+    ``docs/theory/encoded_rows.md`` has a table of the blocks.
 
     Examples
     --------
@@ -359,9 +351,9 @@ def _seen_of(name: str, columns: slice, column: Any, divisor: float) -> Seen:
         values, rows = [*of_number.values], np.pad(of_number.rows, ((0, 0), (0, missing)))
     cells = pd.Series([*levels, *[None] * missing], dtype=object)
     if len(cells):
-        block = column._encode(cells, name)
+        places, entries = column._encode(cells, name)
         encoded = np.zeros((len(cells), column._width))
-        np.put_along_axis(encoded, block.places, block.values / divisor, axis=1)
+        np.put_along_axis(encoded, places, entries / divisor, axis=1)
         rows = np.concatenate([rows, encoded])
     values += [*map(str, levels), *["missing"] * missing]
     ordered = not isinstance(column, Category)

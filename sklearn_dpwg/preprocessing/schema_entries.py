@@ -49,7 +49,7 @@ def read_entries(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
         "rows_per_person": person.get("rows", 1),
     }
     task = {
-        **_groups(content["groups"], f"[groups] in {path}"),
+        **_groups(content["groups"]),
         **_target(content["target"], columns, f"[target] in {path}"),
         "read_csv": content["read_csv"],
     }
@@ -85,33 +85,20 @@ def _column(name: str, entries: Any, path: str | Path) -> Column:
     return column
 
 
-def _groups(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _groups(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of groups and the labels, which are tuples where columns are several."""
     columns, labels = table.get("columns", []), table.get("labels")
-    columns = [columns] if isinstance(columns, str) else columns
-    if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
-        raise InputError(f"columns of {where} must be names, got {columns!r}.")
-    if labels is not None and (not isinstance(labels, list) or not labels):
-        raise InputError(f"labels of {where} must be a list, got {labels!r}.")
-    for label in labels or ():
-        n_values = len(label) if isinstance(label, list) else 1
-        if n_values != max(len(columns), 1) or isinstance(label, list) != (len(columns) > 1):
-            raise InputError(
-                f"a label of {where} must have a value for each of {columns!r}, got {label!r}."
-            )
     labels = None if labels is None else tuple(map(_as_tuple, labels))
-    return {"group_columns": tuple(columns), "group_labels": labels}
+    columns = (columns,) if isinstance(columns, str) else tuple(columns)
+    return {"group_columns": columns, "group_labels": labels}
 
 
-def _target(table: Mapping[str, Any], features: Iterable[str], where: str) -> dict[str, Any]:
+def _target(table: Mapping[str, Any], features: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return the name of the target, and its classes or its bounds."""
-    name, classes = table.get("column"), table.get("classes")
-    if name is not None and (not isinstance(name, str) or name in features):
+    name, classes = table.get("column"), _as_tuple(table.get("classes"))
+    if name in features:
         raise InputError(f"column of {where} must be a name outside of [columns], got {name!r}.")
-    if classes is not None and (not isinstance(classes, list) or not classes):
-        raise InputError(f"classes of {where} must be a list, got {classes!r}.")
     bounds = tuple(real_number(table[e], f"{e} of {where}") for e in ("low", "high") if e in table)
     if bounds and (classes is not None or len(bounds) == 1 or not bounds[0] < bounds[1]):
         raise InputError(f"{where} must have classes, or else low < high, got {dict(table)!r}.")
-    classes = None if classes is None else tuple(classes)
     return {"target": name, "classes": classes, "target_bounds": bounds or None}

@@ -191,7 +191,7 @@ class Shaped:
             block[absent] = np.append(filled, math.sqrt(max(0.0, 1.0 - float(filled @ filled))))
         else:
             check_none_missing(absent, name)
-        return Block(np.tile(np.arange(block.shape[1], dtype=np.intp), (len(block), 1)), block)
+        return np.tile(np.arange(block.shape[1], dtype=np.intp), (len(block), 1)), block
 
 
 def shaped(column: Column, kind: str) -> Shaped | Category:
@@ -227,9 +227,9 @@ class Product:
         """Return the products of parts."""
         whose = zip(self.parts, self.keys, self.of, strict=True)
         a, b = (part._encode(frame[key], name) for part, key, name in whose)
-        places = a.places[:, :, None] * self.parts[1]._width + b.places[:, None, :]
-        values = a.values[:, :, None] * b.values[:, None, :]
-        return Block(places.reshape(len(places), -1), values.reshape(len(values), -1))
+        places = a[0][:, :, None] * self.parts[1]._width + b[0][:, None, :]
+        values = a[1][:, :, None] * b[1][:, None, :]
+        return places.reshape(len(places), -1), values.reshape(len(values), -1)
 
 
 def _parts(columns: Mapping[Any, Column], name: Any) -> Any:

@@ -39,6 +39,14 @@ def test_an_instance_is_copied():
     assert make_loss(given, kind="classifier", n_classes=4) == given
 
 
+def test_a_loss_without_a_hash_is_refused_before_a_fit():
+    class Mine(SmoothedHinge):
+        __hash__ = None
+
+    with pytest.raises(TypeError, match=r"^loss must be hashable"):
+        make_loss(Mine(), kind="classifier")
+
+
 @pytest.mark.parametrize(
     ("loss", "kind", "n_classes"),
     [
@@ -84,6 +92,6 @@ def test_parameters_as_scikit_learn_wants_them():
     assert copied == Quantile(0.2)
     assert loss == Quantile(0.9)
     for wrong in ({"level": 2.0}, {"width": 2.0}):
-        with pytest.raises(ValueError, match="Quantile"):
+        with pytest.raises((TypeError, ValueError), match="Quantile"):
             copied.set_params(**wrong)
     assert copied == Quantile(0.2)

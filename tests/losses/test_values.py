@@ -1,5 +1,7 @@
 """Values, derivatives and curvature: closed forms, finite differences, extremes, convexity."""
 
+from dataclasses import replace
+
 import mpmath
 import numpy as np
 import pytest
@@ -99,7 +101,7 @@ def test_stand_in_of_a_kink_keeps_its_contract(loss, log_width, seed):
     slack = 1e-12 * (1 + np.abs(value))
     assert np.all(value >= loss.value(scores, targets) - slack)
     assert np.all(value <= loss.value(scores, targets) + width / 2 + slack)
-    support = smooth.supporting_value(scores, targets)
+    support = replace(smooth, is_lines=True).value(scores, targets)
     for other in (*batch(loss, seed + 1, n=40)[:1], targets, scores + width, scores - width):
         line = support + slope * (other - scores)
         assert np.all(line <= loss.value(other, targets) + 1e-9 * width + 1e-12 * np.abs(line - 1))
