@@ -33,7 +33,7 @@ from sklearn_dpwg.data.groups import (
     without_groups,
 )
 from sklearn_dpwg.data.problem import LABELS_THAT_OCCUR
-from sklearn_dpwg.estimators.encode import check_found_groups, stated_rows
+from sklearn_dpwg.estimators.encode import check_found, stated_rows
 from sklearn_dpwg.estimators.private import unchanged_on_failure
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection.audit_result import AuditResult
@@ -427,7 +427,7 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
                 groups, n_records, self.group_labels, may_be_empty=is_stated, is_hidden=True
             )
             if not is_stated:
-                check_found_groups(labels, n_records)
+                check_found(labels, n_records, "group_labels")
         elif is_stated:
             raise InputError("groups must be given where group_labels is set, got None.")
         if self.epsilon < np.inf:
