@@ -149,10 +149,6 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
     feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, where X had them.
 
-    See Also
-    --------
-    DPWorstGroupClassifier : Learns for the worst-off group.
-
     Notes
     -----
     The sums of ``v v'`` of both classes, with v a row and a constant behind it, are one Gaussian

@@ -347,19 +347,18 @@ def first_weights(start: Any, targets: Targets, n_features: int, estimator: Any)
         matrix = matrix * estimator._row_norm
         if estimator.fit_intercept:
             matrix = np.column_stack([matrix, constants / estimator._intercept_scaling])
-        elif np.any(np.abs(constants) > 1e-9):
+        elif not np.all(np.abs(constants) <= 1e-9):
             raise InputError(
                 "start must have the intercept of a model that predicts nothing with "
                 f"fit_intercept=False, got {np.ravel(intercept).tolist()!r}."
             )
-        is_usable = np.isfinite(np.linalg.norm(matrix))
-    if not is_usable:
-        raise InputError("start must be finite in the units of the fit, got infinite or NaN.")
+        if not np.isfinite(np.linalg.norm(matrix)):
+            raise InputError("start must be finite in the units of the fit, got infinite or NaN.")
     return Solution(matrix.ravel(), None, 0)
 
 
 def _coef_and_intercept(start: Any) -> tuple[FloatArray, FloatArray]:
-    """Return both as arrays of finite numbers, or refuse what has none."""
+    """Return both as arrays, or refuse what has none."""
     if hasattr(start, "coef_"):
         pair = start.coef_, getattr(start, "intercept_", 0.0)
     elif isinstance(start, tuple | list) and len(start) == 2:
@@ -371,10 +370,7 @@ def _coef_and_intercept(start: Any) -> tuple[FloatArray, FloatArray]:
         )
     coef: Any = pair[0]
     coef = coef.toarray() if hasattr(coef, "toarray") else coef
-    arrays = np.asarray(coef, dtype=float), np.asarray(pair[1], dtype=float)
-    if not all(np.isfinite(array).all() for array in arrays):
-        raise InputError("start must hold finite numbers, got infinite or NaN.")
-    return arrays
+    return np.asarray(coef, dtype=float), np.asarray(pair[1], dtype=float)
 
 
 def _check_same_task(start: Any, classes: NDArray[Any] | None, names: Any) -> None:

@@ -168,8 +168,7 @@ class DPWorstGroupEstimator(PrivateEstimator):
         A fit that fails leaves the estimator as it was. If noise had been released by then, the
         error carries a note that the budget is spent. Errors and warnings are for who holds the
         records, and are outside the guarantee. X must not change while fit runs: rows are copied
-        once at most. Of records that are not in memory targets and groups are read once, and rows
-        once, or twice where `group_by` makes groups of them.
+        once at most.
         """
         with unchanged_on_failure(self):
             budget = self._check_parameters()
@@ -221,11 +220,6 @@ class DPWorstGroupEstimator(PrivateEstimator):
         -------
         Plan
             Exactly what ``fit`` would do for such data; print it.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If an argument or a parameter of the estimator is wrong.
         """
         budget = self._check_parameters()
         solver = make_solver(self.solver, epsilon=budget.epsilon)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,7 +10,6 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier
@@ -267,14 +265,6 @@ def _lazily(estimator: Any, name: str, X: Any) -> Any:
     """Return a collection of what a method returns of each partition."""
     from sklearn_dpwg.data.distributed import map_rows
 
-    # other columns than the model's are refused now, and not when a worker computes
-    example: Any = np.zeros((1, X.shape[1]))
-    if hasattr(X, "columns"):
-        example = pd.DataFrame(example, columns=list(X.columns))
-    example = without_groups(example, estimator.group_by, estimator)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of names that are there or not
-        validate_data(estimator, example, reset=False)
     classes = getattr(estimator, "classes_", None)
     columns, dtype = None, np.dtype(float)
     if name == "predict":

@@ -164,10 +164,6 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, StreamingEstimator
         Intercepts; a private release.
     <group_labels_ to feature_names_in_>
 
-    See Also
-    --------
-    DPWorstGroupRegressor : The same for numeric targets.
-
     Notes
     -----
     `predict` takes the class with the largest probability, as scikit-learn does: where one record
@@ -264,10 +260,6 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, StreamingEstimator):
     intercept_ : float
         Intercept in the units of y; a private release.
     <group_labels_ to feature_names_in_>
-
-    See Also
-    --------
-    DPWorstGroupClassifier : The same for classes.
 
     References
     ----------

@@ -298,10 +298,9 @@ class DPSearchCV(FitThenRelease):
     whose releases are not all Gaussian are refused.
 
     Where the estimator protects groups, as by default, the search holds out places among all
-    records, and divides scores by counts that it releases once, for 3 % of its budget. With
-    ``rows_per_person`` it is stated for a person, whose rows may be in both parts, so that scores
-    are kinder than those of new people would be. The time that a search takes tells how many runs
-    there were, which is outside the guarantee.
+    records, and divides scores by counts that it releases once (`docs/theory/replace-one.md`). A
+    person's rows may be in both parts, so that scores are kinder than those of new people. The time
+    that a search takes tells how many runs there were, which is outside the guarantee.
 
     Examples
     --------

@@ -442,8 +442,8 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         checked = (self._check_frozen if frozen else self._check_private)(X, y, groups)
         model, plan, codes, labels, is_positive = checked
         release, final = plan.release, last_step(model)
-        is_stated = (self if frozen else final).group_labels is not None
-        is_stated = is_stated or (frozen and groups is None)
+        known = self if frozen else final
+        is_stated = known.group_labels is not None or (frozen and groups is None)
         _ = plan.count_std  # refuses noise beyond use while nothing is spent
         seed, releases = (None, []) if release is None else (self.random_state, [release])
         noise, rows = NoiseSource(seed, releases), rows_of_person(self.estimator)
