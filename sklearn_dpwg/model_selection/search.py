@@ -366,8 +366,7 @@ class DPSearchCV(FitThenRelease):
     def _fit(self, X: Any, y: Any, groups: Any) -> None:
         """Search; before the first run one is gone through with a model that learned nothing."""
         plan = self.plan()
-        hides_groups = plan.hides_groups
-        known = known_candidates(self.param_distributions)
+        hides_groups, known = plan.hides_groups, known_candidates(self.param_distributions)
         X, y, groups = self._records(X, y, groups)
         # what is wrong with the records shows here, in the words that a fit of one has for it
         tried = self._in_budget(known[0], plan)
@@ -378,8 +377,7 @@ class DPSearchCV(FitThenRelease):
             stated = last_step(self.estimator).group_labels
             codes, labels = encode_groups(groups, len(y), stated, may_be_empty=hides_groups)
         source = NoiseSource(self.random_state)
-        of_each = None if hides_groups else labels
-        train, held_out = split(codes, of_each, self.test_size, source.rng)
+        train, held_out = split(codes, None if hides_groups else labels, self.test_size, source.rng)
         # of the records fitted on, of hidden groups equal sizes
         sizes = equal_sizes(len(train), len(labels)) if hides_groups else np.bincount(codes[train])
         facts = {"group_sizes": list(map(int, sizes)), "n_features": form.n_features_in_}
