@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
+import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 from skops import io
@@ -108,9 +109,7 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
 def check_complete(table: pd.DataFrame, names: Iterable[Any]) -> None:
     """Refuse columns of labels or classes of which some are missing."""
     for name in names:
-        missing = table[name].isna().to_numpy()
-        if missing.any():
-            row = int(missing.argmax())
+        for row in np.flatnonzero(table[name].isna()):
             raise InputError(f"column {name!r} must have no missing cells, got one in row {row}.")
 
 

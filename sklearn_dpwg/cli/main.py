@@ -18,14 +18,12 @@ from skops import io
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.cli.files import (
-    PARQUET,
     TableSchema,
     check_complete,
     load_model,
     read_facts,
     read_schema,
     read_table,
-    separator_of,
     write_table,
 )
 from sklearn_dpwg.data.frames import places
@@ -181,8 +179,6 @@ def predict(
     The output has a column "prediction" and one of probabilities a class, the class that is looked
     for last. Predictions for a person belong to whoever may see that person's row.
     """
-    if output.suffix.lower() != PARQUET:
-        separator_of(output)  # another name is refused
     fitted = load_model(model)
     options = {} if schema is None else read_schema(schema).read_csv
     with written(output, overwrite=overwrite) as part:
@@ -261,17 +257,16 @@ def audit(
     book, outputs = make_ledger(**ledger), [one for one in (json_file, output) if one is not None]
     with ExitStack() as files:
         parts = {one: files.enter_context(written(one, overwrite=overwrite)) for one in outputs}
-        named: list[Any] = []
         kind: Any = "decisions" if scores is None else "scores"
+        named = [one for one in (predictions, scores) if one is not None]
         if fitted is not None:
             rows = read_rows(table, facts, fitted[0].columns, k=1)
             decided = predictions_of(fitted, rows[list(fitted[0].columns)], threshold).astype(str)
         else:
-            named = [predictions if scores is None else scores]
-            rows = read_rows(table, facts, {named[0]: scores and Number(0, 1)}, k=1)
+            rows = read_rows(table, facts, dict.fromkeys(named, scores and Number(0, 1)), k=1)
             decided = rows[named[0]].astype(float if scores else str)
-        targets = [facts.target] if has_outcomes else []
-        check_complete(rows, [*named, *targets, *facts.group_columns])
+        named += [facts.target] if has_outcomes and facts.target is not None else []
+        check_complete(rows, [*named, *facts.group_columns])
         with book or nullcontext():
             result = audited.run(
                 rows[facts.target] if has_outcomes else None,

@@ -23,7 +23,7 @@ ADVICE = {
         "make numbers of them by a public range and unit, as PublicSchema does with its Date, or "
         "days since 2020-01-01 that BoundedScaler scales by public bounds"
     ),
-    "complex numbers": "pass real and imaginary parts as columns of their own",
+    "complex numbers": "Complex data not supported, but real and imaginary parts as columns are",
 }
 
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.utils.validation import validate_data
 
-from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero, without_weights
+from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero, whole_number, without_weights
 from sklearn_dpwg.data.frames import same_rows
 from sklearn_dpwg.data.records import GroupedRecords, RecordEncoder
 from sklearn_dpwg.data.risks.record_block import MOMENT_SPLIT
@@ -20,11 +20,9 @@ from sklearn_dpwg.data.whole_numbers import add_split
 from sklearn_dpwg.estimators.encode import (
     PRECISIONS,
     ClassTargets,
-    advice_on_missing_values,
-    check_columns,
     check_targets,
+    errors_by_column,
     find_classes,
-    positive_whole,
 )
 from sklearn_dpwg.estimators.private import (
     LinearClassifier,
@@ -150,10 +148,6 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
     feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, where X had them.
 
-    See Also
-    --------
-    DPWorstGroupClassifier : Learns for the worst-off group.
-
     Notes
     -----
     The sums of ``v v'`` of both classes, with v a row and a constant behind it, are one Gaussian
@@ -203,52 +197,39 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
         -------
         self : object
             The fitted estimator.
-
-        Notes
-        -----
-        Whatever is wrong is refused before any budget is spent, and a fit that fails leaves the
-        estimator as it was. If noise had been released by then, the error carries a note that the
-        budget is spent.
         """
         with unchanged_on_failure(self):
-            self._fit(X, y)
-        return self
-
-    def _fit(self, X: Any, y: ArrayLike) -> None:
-        self._plan(1, 1)  # what is wrong without records shows first
-        X, y = same_rows(X=X, y=y)
-        check_columns(X)
-        with advice_on_missing_values(X):
-            rows, labels = validate_data(
-                self, X, check_targets(y, is_classifier=True), dtype=PRECISIONS, accept_sparse="csr"
-            )
-        known = find_classes(labels, self.classes)
-        if len(known) > 2:
-            raise InputError(
-                f"Only binary classification is supported. The type of the target is multiclass: "
-                f"classes must be two, got {len(known)}."
-            )
-        stated = known.tolist() if self.classes is None else self.classes
-        encoded = ClassTargets(known, BinaryLogLoss(), stated).encode(labels)
-        plan = self._plan(*rows.shape)
-        if self.data_norm is None:
-            warn_of_row_norm()
-        if plan.releases:
-            self._warn_of_budget(plan.budget, plan.n_records)
-        noise = NoiseSource(self.random_state if plan.releases else None, plan.releases)
-        one_group = np.zeros(plan.n_records, dtype=np.intp)
-        with self._spending(noise, plan.budget, plan.guarantee) as guarantee:
-            records = RecordEncoder(1, self._row_norm).encode(rows, encoded, one_group)
-            moments = ClassMoments.of(records, records.targets > 0.0, constant=CONSTANT)
-            for release in plan.releases:
-                moments = moments.released(noise, release)
-            weights, intercept = _scores(moments, self.ridge)
+            self._plan(1, 1)  # what is wrong without records shows first
+            X, y = same_rows(X=X, y=y)
+            y = check_targets(y, is_classifier=True)
+            with errors_by_column(X):
+                rows, labels = validate_data(self, X, y, dtype=PRECISIONS, accept_sparse="csr")
+            if len(known := find_classes(labels, self.classes)) > 2:
+                raise InputError(
+                    f"Only binary classification is supported. The type of the target is "
+                    f"multiclass: classes must be two, got {len(known)}."
+                )
+            encoded = ClassTargets(known, BinaryLogLoss()).encode(labels)
+            plan = self._plan(*rows.shape)
+            if self.data_norm is None:
+                warn_of_row_norm()
+            if plan.releases:
+                self._warn_of_budget(plan.budget, plan.n_records)
+            noise = NoiseSource(self.random_state if plan.releases else None, plan.releases)
+            one_group = np.zeros(plan.n_records, dtype=np.intp)
+            with self._spending(noise, plan.budget, plan.guarantee) as guarantee:
+                records = RecordEncoder(1, self._row_norm).encode(rows, encoded, one_group)
+                moments = ClassMoments.of(records, records.targets > 0.0, constant=CONSTANT)
+                for release in plan.releases:
+                    moments = moments.released(noise, release)
+                weights, intercept = _scores(moments, self.ridge)
         self.classes_ = known
         self.coef_ = weights[None] / self._row_norm
         self.intercept_ = np.array([intercept])
         self.class_counts_ = moments.counts
         self.plan_ = plan
         self.privacy_ = guarantee
+        return self
 
     def plan(self, *, n_records: int, n_features: int) -> AUCPlan:
         """Preview a fit from public facts: release, noise, guarantee.
@@ -265,8 +246,8 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
         AUCPlan
             Exactly what ``fit`` would do for such data; print it.
         """
-        n_records = positive_whole(n_records, "n_records")
-        return self._plan(n_records, positive_whole(n_features, "n_features"))
+        n_records = whole_number(n_records, "n_records", least=1)
+        return self._plan(n_records, whole_number(n_features, "n_features", least=1))
 
     def planned_guarantee(self) -> PrivacyGuarantee:
         """Return what a fit will cost.

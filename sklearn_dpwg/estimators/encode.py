@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.utils.multiclass import check_classification_targets
 
-from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg.data.frames import as_pandas, label_key, places, plain_list, same_text
 from sklearn_dpwg.data.groups import check_kind_of_overlap, names_of_columns
 from sklearn_dpwg.data.records import ADVICE
@@ -57,14 +57,7 @@ def check_columns(X: Any) -> None:
         kind = _kind(np.asarray(column))
         if kind is not None:
             name = getattr(column, "name", place)
-            raise InputError(
-                f"{_start(kind)}X must hold numbers, got {kind} in column {name!r}: {ADVICE[kind]}."
-            )
-
-
-def _start(kind: str) -> str:
-    """Return the first words that scikit-learn's checks ask for."""
-    return "Complex data not supported: " if kind == "complex numbers" else ""
+            raise InputError(f"X must hold numbers, got {kind} in column {name!r}: {ADVICE[kind]}.")
 
 
 def _kind(values: NDArray[Any]) -> str | None:
@@ -80,8 +73,9 @@ def _kind(values: NDArray[Any]) -> str | None:
 
 
 @contextmanager
-def advice_on_missing_values(X: Any) -> Iterator[None]:
-    """Name the column and the row where scikit-learn finds NaN or infinity in X."""
+def errors_by_column(X: Any) -> Iterator[None]:
+    """Refuse wrong columns, and name where scikit-learn finds NaN or infinity in X."""
+    check_columns(X)
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -111,36 +105,20 @@ def check_targets(y: Any, *, is_classifier: bool) -> Any:
         advice = "make numbers of them, with target_bounds in the same unit"
         if kind == "strings":
             advice = "for classes use DPWorstGroupClassifier"
-        raise InputError(
-            f"{_start(kind)}y must hold numbers for a regressor, got {kind}: {advice}."
-        )
-    if kind == "strings" and values.dtype.kind == "O":
-        kinds = {isinstance(value, str | bytes) for value in values[~pd.isna(values)]}
-        if len(kinds) > 1:
-            raise InputError(
-                "y must hold classes of one kind, all numbers or all strings, got some of both."
-            )
+        raise InputError(f"y must hold numbers for a regressor, got {kind}: {advice}.")
     return y
 
 
-def check_found_classes(classes: NDArray[Any], n_records: int) -> None:
-    """Refuse classes found in y that can be none; classes and the number of records are public."""
-    if len(classes) > max(_FEW, n_records / 2):
+def check_found(values: NDArray[Any], n_records: int, parameter: str) -> None:
+    """Refuse classes or groups that nobody stated and can be none; all of that is public."""
+    needed = "y must hold classes"
+    if parameter == "group_labels":
+        needed = "groups must be labels that records share"
+    if len(values) > max(_FEW, n_records / 2):
         raise InputError(
-            f"y must hold classes, got {len(classes):,} different ones in {n_records:,} records, "
-            f"as in a column of identifiers: pass the target, or state classes=[...]."
-        )
-    if twice := same_text(classes.tolist()):
-        raise InputError(f"y must hold classes that differ, got {twice}: state classes=[...].")
-
-
-def check_found_groups(labels: NDArray[np.object_], n_records: int) -> None:
-    """Refuse groups that were not stated and can be none; labels and numbers are public."""
-    if len(labels) > max(_FEW, n_records / 2):
-        raise InputError(
-            f"groups must be labels that records share, got {len(labels):,} different ones in "
-            f"{n_records:,} records, as in a column of identifiers or of measured numbers: pass "
-            f"what tells groups of records apart, or state group_labels=[...]."
+            f"{needed}, got {len(values):,} different ones in {n_records:,} records, as in a "
+            f"column of identifiers or of measured numbers: pass another, or state "
+            f"{parameter}=[...]."
         )
 
 
@@ -165,31 +143,16 @@ def warn_if_target_is_group(y: Any, groups: Any, group_by: Any) -> None:
 NEIGHBOURS = ("replace-one", "replace-one-within-group")
 
 
-def positive_whole(value: Any, name: str) -> int:
-    """Return a positive whole number, or refuse it by name."""
-    if not isinstance(value, int | np.integer) or value < 1:
-        raise InputError(f"{name} must be a positive whole number, got {value!r}.")
-    return int(value)
-
-
 def stated_rows(value: Any) -> int | None:
     """Return how many rows a person has at most, None where nobody says it."""
-    return None if value is None else positive_whole(value, "rows_per_person")
+    return None if value is None else whole_number(value, "rows_per_person", least=1)
 
 
 def group_size(value: Any) -> Any:
     """Return the size of a group: a positive whole number, or infinity where it has no end."""
     if isinstance(value, float | np.floating) and value == math.inf:
         return math.inf
-    return positive_whole(value, "an entry of group_sizes")
-
-
-def columns_of_sizes(group_sizes: Any, group_by: Any) -> list[Any] | None:
-    """Return the names of the columns that sizes of cells are of, where these say them."""
-    names = list(getattr(getattr(group_sizes, "index", None), "names", ()))
-    if names and None not in names:
-        return names
-    return list(group_by) if isinstance(group_by, list | tuple) else None
+    return whole_number(value, "an entry of group_sizes", least=1)
 
 
 def check_protection(neighbours: Any, overlap: Any, *, hides_groups: bool) -> None:
@@ -246,11 +209,10 @@ def resolve_prior(prior: Any, group_sizes: Sequence[float]) -> tuple[float, ...]
 
 @dataclass(frozen=True, eq=False)
 class ClassTargets:
-    """Classes, encoded as -1 and 1 where there are two, else as 0, 1, ...; `stated` as given."""
+    """Classes, encoded as -1 and 1 where there are two, else as 0, 1, ..."""
 
     classes: NDArray[Any]
     loss: Loss
-    stated: Any
 
     def encode(self, y: NDArray[Any]) -> FloatArray:
         """Return targets for the loss, or refuse other classes."""
@@ -258,7 +220,7 @@ class ClassTargets:
         if (index < 0).any():
             row = int(np.argmax(index < 0))
             raise InputError(
-                f"y must hold no class outside classes={self.stated!r}, got "
+                f"y must hold no class outside classes={self.classes.tolist()!r}, got "
                 f"{y[row : row + 1].tolist()[0]!r} in row {row}."
             )
         return np.asarray(2.0 * index - 1.0 if self.loss.n_outputs == 1 else index.astype(float))
@@ -324,8 +286,6 @@ def find_classes(y: NDArray[Any] | None, given: ArrayLike | None) -> NDArray[Any
     """Return the classes, sorted, that are given or else found in y; refuse what can be none."""
     if given is None and y is None:
         raise InputError("classes must be given or set where y is not there to find them in.")
-    if given is None:
-        check_classification_targets(y)
     listed = np.ravel(np.asarray(as_pandas(y if given is None else given)))
     try:
         known = np.unique(listed)
@@ -333,9 +293,15 @@ def find_classes(y: NDArray[Any] | None, given: ArrayLike | None) -> NDArray[Any
         got = "a mixture in y" if given is None else repr(given)
         raise InputError(f"classes must be all numbers or all strings, got {got}.") from None
     if given is None:
-        check_found_classes(known, len(listed))
-    elif twice := same_text(listed.tolist()):
-        raise InputError(f"classes must name each class once, got {twice}.")
+        check_classification_targets(y)
+        check_found(known, len(listed), "classes")
+    if twice := same_text((known if given is None else listed).tolist()):
+        needed = (
+            "y must hold classes that differ"
+            if given is None
+            else "classes must name each class once"
+        )
+        raise InputError(f"{needed}, got {twice}.")
     if len(known) < 2:
         raise InputError(
             f"classes must be at least two, found in y or given, got one class: {known.tolist()!r}."
@@ -362,18 +328,12 @@ def refuse_classes(classes: ArrayLike | None) -> None:
 # First weights of a fit, from weights in the units of the caller.
 
 
-def first_weights(
-    start: Any,
-    targets: Targets,
-    n_features: int,
-    *,
-    row_norm: float,
-    intercept_scaling: float,
-    names: Any = None,
-) -> Solution:
-    """Return where a run begins, for rows divided by their largest norm; perhaps off the ball."""
+def first_weights(start: Any, targets: Targets, n_features: int, estimator: Any) -> Solution | None:
+    """Return where a run of an estimator begins, in its units; perhaps off the ball."""
+    if start is None:
+        return None
     coef, intercept = _coef_and_intercept(start)
-    _check_same_task(start, targets.classes, names)
+    _check_same_task(start, targets.classes, getattr(estimator, "feature_names_in_", None))
     n_outputs = targets.loss.n_outputs
     shape = (n_outputs, n_features)
     matrix, constants = np.atleast_2d(coef), np.ravel(intercept)
@@ -384,22 +344,21 @@ def first_weights(
         )
     matrix, constants = targets.encode_weights(matrix, np.broadcast_to(constants, n_outputs))
     with np.errstate(all="ignore"):
-        matrix = matrix * row_norm
-        if intercept_scaling > 0.0:
-            matrix = np.column_stack([matrix, constants / intercept_scaling])
-        elif np.any(np.abs(constants) > 1e-9):
+        matrix = matrix * estimator._row_norm
+        if estimator.fit_intercept:
+            matrix = np.column_stack([matrix, constants / estimator._intercept_scaling])
+        elif not np.all(np.abs(constants) <= 1e-9):
             raise InputError(
                 "start must have the intercept of a model that predicts nothing with "
                 f"fit_intercept=False, got {np.ravel(intercept).tolist()!r}."
             )
-        is_usable = np.isfinite(np.linalg.norm(matrix))
-    if not is_usable:
-        raise InputError("start must be finite in the units of the fit, got infinite or NaN.")
+        if not np.isfinite(np.linalg.norm(matrix)):
+            raise InputError("start must be finite in the units of the fit, got infinite or NaN.")
     return Solution(matrix.ravel(), None, 0)
 
 
 def _coef_and_intercept(start: Any) -> tuple[FloatArray, FloatArray]:
-    """Return both as arrays of finite numbers, or refuse what has none."""
+    """Return both as arrays, or refuse what has none."""
     if hasattr(start, "coef_"):
         pair = start.coef_, getattr(start, "intercept_", 0.0)
     elif isinstance(start, tuple | list) and len(start) == 2:
@@ -411,10 +370,7 @@ def _coef_and_intercept(start: Any) -> tuple[FloatArray, FloatArray]:
         )
     coef: Any = pair[0]
     coef = coef.toarray() if hasattr(coef, "toarray") else coef
-    arrays = np.asarray(coef, dtype=float), np.asarray(pair[1], dtype=float)
-    if not all(np.isfinite(array).all() for array in arrays):
-        raise InputError("start must hold finite numbers, got infinite or NaN.")
-    return arrays
+    return np.asarray(coef, dtype=float), np.asarray(pair[1], dtype=float)
 
 
 def _check_same_task(start: Any, classes: NDArray[Any] | None, names: Any) -> None:

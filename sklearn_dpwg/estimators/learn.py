@@ -19,9 +19,9 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sklearn_dpwg._checks import FloatArray, without_weights
+from sklearn_dpwg._checks import FloatArray, whole_number, without_weights
 from sklearn_dpwg.data import frames
 from sklearn_dpwg.data import groups as grouping
 from sklearn_dpwg.data.problem import Cells, HiddenGroups, Problem, equal_sizes, largest_reach
@@ -58,7 +58,6 @@ from sklearn_dpwg.exceptions import (
 from sklearn_dpwg.ledger.costs import costs_of_start
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
-from sklearn_dpwg.privacy.release import Draw
 from sklearn_dpwg.solvers import Plan, Solution, Solver
 from sklearn_dpwg.solvers.auto import make_solver
 from sklearn_dpwg.solvers.counts import release_sizes
@@ -69,26 +68,6 @@ PUBLIC_START = (
     "the weights that the fit began with, which by the caller's word were not learned from these "
     "records"
 )
-
-
-class Stages:
-    """What the sources of a fit's stages have drawn, for whoever asks whether anything was."""
-
-    def __init__(self, first: NoiseSource) -> None:
-        self._sources = [first]
-        self.seeded = first.seeded
-
-    def follow(self, random_state: Any, plan: Plan) -> NoiseSource:
-        """Return the source of the second stage; the first has warned where noise is seeded."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SeededNoiseWarning)
-            self._sources.append(NoiseSource(random_state, plan.releases))
-        return self._sources[-1]
-
-    @property
-    def draws(self) -> tuple[Draw, ...]:
-        """Every draw so far, in order."""
-        return tuple(draw for source in self._sources for draw in source.draws)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,8 +168,7 @@ class DPWorstGroupEstimator(PrivateEstimator):
         A fit that fails leaves the estimator as it was. If noise had been released by then, the
         error carries a note that the budget is spent. Errors and warnings are for who holds the
         records, and are outside the guarantee. X must not change while fit runs: rows are copied
-        once at most. Of records that are not in memory targets and groups are read once, and rows
-        once, or twice where `group_by` makes groups of them.
+        once at most.
         """
         with unchanged_on_failure(self):
             budget = self._check_parameters()
@@ -200,10 +178,6 @@ class DPWorstGroupEstimator(PrivateEstimator):
                     f"solver must be one that reads all records at once, such as 'auto', with "
                     f"records that are not in memory, got {self.solver!r}: fit_oracle learns from "
                     f"fresh records."
-                )
-            if self.group_by is not None and getattr(X, "groups", None) is not None:
-                raise InputError(
-                    "the source names groups and group_by is set: use one of them, not both."
                 )
             facts, records = self._encode(partitions_of(X, y, groups))
             self._learn(budget, solver, facts, records, start=start)
@@ -246,26 +220,23 @@ class DPWorstGroupEstimator(PrivateEstimator):
         -------
         Plan
             Exactly what ``fit`` would do for such data; print it.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If an argument or a parameter of the estimator is wrong.
         """
         budget = self._check_parameters()
         solver = make_solver(self.solver, epsilon=budget.epsilon)
         # where nobody says otherwise, as if y held two classes; a regressor has none
         targets = self._targets(np.array([0, 1]), classes if self._is_classifier else None)
         overlaps = self.overlap != "cells"
-        columns = encode.columns_of_sizes(group_sizes, self.group_by)
         known = (group_labels, None if overlaps else self.group_labels)
         labels, given = grouping.labelled_sizes(group_sizes, *known, may_be_unnamed=not overlaps)
         sizes = [encode.group_size(size) for size in given]
-        n_features = encode.positive_whole(n_features, "n_features")
+        n_features = whole_number(n_features, "n_features", least=1)
         facts = Facts(targets, sizes, sum(sizes), n_features, labels)
         if overlaps:
-            index = getattr(group_sizes, "index", None)
+            index: Any = getattr(group_sizes, "index", None)
             table = index.to_frame() if isinstance(index, pd.Index) else None
+            columns = self.group_by if isinstance(self.group_by, list | tuple) else None
+            if table is not None and None not in index.names:
+                columns = index.names
             facts = self._overlapping(facts, columns, table)
         problem = self._problem(facts, solver)
         if math.isinf(problem.n_records) and not _reads_once(solver):
@@ -273,8 +244,9 @@ class DPWorstGroupEstimator(PrivateEstimator):
                 f"group_sizes must be finite with solver={self.solver!r}, which needs all records "
                 f"at once, got {problem.group_sizes!r}."
             )
-        rows, first = encode.stated_rows(rows_per_person), self._first_weights(start, facts)
-        return plan_within(budget, solver, problem, rows or self.rows_per_person, first)
+        rows = encode.stated_rows(rows_per_person) or self.rows_per_person
+        first = first_weights(start, targets, n_features, self)
+        return plan_within(budget, solver, problem, rows, first)
 
     @property
     def group_weights_(self) -> FloatArray:
@@ -290,18 +262,7 @@ class DPWorstGroupEstimator(PrivateEstimator):
         return self.neighbours == "replace-one" and self.epsilon != math.inf
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, those of the solver too: a name stands for its default instance.
-
-        Parameters
-        ----------
-        **params : dict
-            Values by name, such as ``solver__n_steps=50``.
-
-        Returns
-        -------
-        self : object
-            The estimator.
-        """
+        """Set parameters, those of the solver too: a name stands for its default instance."""
         solver = params.get("solver", self.solver)
         if isinstance(solver, str) and any(name.startswith("solver__") for name in params):
             params["solver"] = make_solver(solver, epsilon=1.0)
@@ -333,8 +294,8 @@ class DPWorstGroupEstimator(PrivateEstimator):
         What a fit with hidden groups shows after their counts follows from the counts as released;
         whatever can be wrong otherwise shows before, with groups of equal size.
         """
-        problem, first = self._problem(facts, solver), self._first_weights(start, facts)
-        people = self.rows_per_person
+        problem, people = self._problem(facts, solver), self.rows_per_person
+        first = first_weights(start, facts.targets, facts.n_features, self)
         plan = plan_within(budget, solver, problem, people, first)
         stage, planned = plan.counts, plan.guarantee
         self._start_costs = () if start is None else costs_of_start(start)
@@ -348,11 +309,10 @@ class DPWorstGroupEstimator(PrivateEstimator):
         if stage is None:
             warn_of_plan(plan, facts.labels)
         # without releases nothing is drawn, so random_state does not matter
-        releases = plan.releases if stage is None else stage.releases
-        noise = NoiseSource(self.random_state if plan.releases else None, releases)
-        stages = Stages(noise)
+        counts = () if stage is None else stage.releases
+        noise = NoiseSource(self.random_state if plan.releases else None, counts or plan.releases)
         # whatever is wrong with records shows before the first draw
-        with self._spending(stages, budget, planned) as guarantee, records(problem) as data:
+        with self._spending(noise, budget, planned) as guarantee, records(problem) as data:
             if stage is not None:
                 # nothing else follows from the true sizes
                 counted = release_sizes(stage.release, data.group_sizes, noise)
@@ -364,7 +324,10 @@ class DPWorstGroupEstimator(PrivateEstimator):
                         "what was fixed before the counts must not follow from them."
                     )
                 warn_of_plan(plan, facts.labels)
-                noise = stages.follow(self.random_state, plan.second_stage)
+            if counts:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", SeededNoiseWarning)  # of the counts' noise
+                    noise = NoiseSource(self.random_state, plan.second_stage.releases)
             # a copy: what a solver does to it does not reach `plan_`
             of_solver = plan.second_stage
             learn = solver.run if run is None else partial(run, solver)
@@ -384,11 +347,6 @@ class DPWorstGroupEstimator(PrivateEstimator):
         solution = Solution(np.zeros(problem.n_weights), None, n_iter=0)
         self._keep(plan, plan.guarantee, facts, solution)
 
-    @property
-    def _scaling(self) -> float:
-        """Value of the constant column behind a row of norm 1; 0 without an intercept."""
-        return self._intercept_scaling if self.fit_intercept else 0.0
-
     def _problem(self, facts: Facts, solver: Solver) -> Problem:
         """Return the public facts of a problem."""
         hidden = None
@@ -404,19 +362,11 @@ class DPWorstGroupEstimator(PrivateEstimator):
             n_features=facts.n_features,
             radius=radius,
             prior=encode.resolve_prior(self.prior, facts.sizes),
-            intercept_scaling=self._scaling,
+            intercept_scaling=self._intercept_scaling if self.fit_intercept else 0.0,
             hidden=hidden,
             cells=facts.cells,
             fresh_calls=facts.fresh_calls,
         )
-
-    def _first_weights(self, start: Any, facts: Facts) -> Solution | None:
-        """Return where a run begins, checked before anything is spent."""
-        if start is None:
-            return None
-        names = getattr(self, "feature_names_in_", None)
-        units = {"row_norm": self._row_norm, "intercept_scaling": self._scaling}
-        return first_weights(start, facts.targets, facts.n_features, names=names, **units)
 
     def _encode(
         self,
@@ -429,13 +379,11 @@ class DPWorstGroupEstimator(PrivateEstimator):
 
         A later call says what encoded the first targets.
         """
-        is_classifier, stated = self._is_classifier, self.group_labels
         ask = partial(
             read_labels,
             group_by=self.group_by,
-            is_classifier=is_classifier,
-            is_stated=stated is not None,
-            takes_others=stated is not None and grouping.OTHER in stated,
+            is_classifier=self._is_classifier,
+            stated=self.group_labels,
         )
         known: list[Labels] = partitions.of_each(ask)
         n_records = sum([each.n_records for each in known])
@@ -449,16 +397,13 @@ class DPWorstGroupEstimator(PrivateEstimator):
             ensure_min_samples=0 if n_records else 1,
             reset=first is None,
         )
-        if True in [each.is_column for each in known]:
-            column_or_1d(known[0].targets[:1, None], warn=True)
-        targets = first
-        if targets is None:
-            y = all_targets(known, n_records, is_classifier=is_classifier)
-            targets = self._targets(y, classes)
-        else:
-            targets.check_later(classes)
         by_partition, labels = self._sizes_by_partition(known, n_records, first is not None)
-        if first is None:
+        targets = first
+        if targets is not None:
+            targets.check_later(classes)
+        else:
+            y = all_targets(known, n_records, is_classifier=self._is_classifier)
+            targets = self._targets(y, classes)
             # where it is protected, a record may change its group by whatever they are made of
             self._groupings = ()
             if not self._hides_groups:
@@ -467,9 +412,7 @@ class DPWorstGroupEstimator(PrivateEstimator):
         encoder = Encoder(
             group_by=self.group_by,
             labels=None if known[0].groups is None else labels.tolist(),
-            hides_groups=self._hides_groups,
             targets=targets,
-            is_classifier=is_classifier,
             row_norm=self._row_norm,
             owner=type(self).__name__,
         )
@@ -515,7 +458,7 @@ class DPWorstGroupEstimator(PrivateEstimator):
         )
         if stated is None:
             for each in grouping.by_column(labels) if overlaps else [labels]:
-                encode.check_found_groups(each, n_records)
+                encode.check_found(each, n_records, "group_labels")
         sizes = np.zeros((len(known), len(labels)), dtype=np.intp)
         partition = np.repeat(np.arange(len(known)), list(map(len, counts)))
         np.add.at(sizes, (partition, codes), np.concatenate(counts))

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
-from sklearn.utils import check_consistent_length
+from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_array, check_X_y
 
 from sklearn_dpwg.data import frames
@@ -125,20 +125,17 @@ class Labels:
     n_records: int  # how many rows there are
     # the classes found, in the order in which they come; of numbers the least and the largest
     targets: NDArray[Any]
-    is_column: bool  # whether targets came as a table of one column
     groups: list[Hashable] | None  # labels of groups, in the order in which they come, if any
     group_form: Any  # no groups, with the columns and categories that groups have
     counts: NDArray[np.intp]  # how many records have each label; of all where there are no groups
 
 
-def read_labels(
-    partition: Any, *, group_by: Any, is_classifier: bool, is_stated: bool, takes_others: bool
-) -> Labels:
+def read_labels(partition: Any, *, group_by: Any, is_classifier: bool, stated: Any) -> Labels:
     """Return what is known of a partition without its rows."""
     # groups that are made of the rows ask for all columns
     table = partition.read_labels() if group_by is None else partition.read()
     groups = grouping.find_groups(table.X, table.groups, group_by)
-    targets = checked_targets(table.y, is_classifier=is_classifier)
+    targets = checked_targets(table.y, is_classifier=is_classifier, warns=True)
     n_records = len(targets)
     if is_classifier:
         targets = first_of_each(targets)
@@ -146,12 +143,13 @@ def read_labels(
         targets = np.array([targets.min(), targets.max()])
     labels, counts = None, np.array([n_records])
     if groups is not None:
+        takes_missing = stated is not None and grouping.OTHER in stated
         labels, counts = grouping.count_labels(
-            groups, n_records, is_stated=is_stated, takes_missing=takes_others
+            groups, n_records, is_stated=stated is not None, takes_missing=takes_missing
         )
     form = frames.as_pandas(grouping.without_groups(table.X[:0], group_by))
     group_form = groups[:0] if hasattr(groups, "shape") else groups
-    return Labels(form, n_records, targets, np.ndim(table.y) == 2, labels, group_form, counts)
+    return Labels(form, n_records, targets, labels, group_form, counts)
 
 
 def first_of_each(values: NDArray[Any]) -> NDArray[Any]:
@@ -161,18 +159,16 @@ def first_of_each(values: NDArray[Any]) -> NDArray[Any]:
     return values[places]
 
 
-def checked_targets(y: Any, *, is_classifier: bool) -> NDArray[Any]:
+def checked_targets(y: Any, *, is_classifier: bool, warns: bool = False) -> NDArray[Any]:
     """Return the targets of a partition as a vector of numbers, or of classes."""
     if y is None:
         raise InputError(
             "target must be the column of y in a source that is passed to fit or score, got None: "
             "of records without targets a fitted model makes predictions alone."
         )
-    values = np.asarray(encode.check_targets(y, is_classifier=is_classifier))
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
+    values = column_or_1d(encode.check_targets(y, is_classifier=is_classifier), warn=warns)
     if not len(values):
-        return values.ravel()
+        return values
     _, checked = check_X_y(np.zeros((len(values), 1)), values, y_numeric=not is_classifier)
     if not is_classifier:
         return encode.numeric_targets(checked)
@@ -216,9 +212,7 @@ class Encoder:
 
     group_by: Any  # what finds the groups in X
     labels: list[Any] | None  # labels of the groups; None where all records are one
-    hides_groups: bool  # whether the group of a record is protected
     targets: encode.Targets  # what encodes y
-    is_classifier: bool  # whether y holds classes
     row_norm: float  # bound on the norm of a row
     owner: str  # name of the estimator, for errors
 
@@ -238,7 +232,7 @@ class Encoder:
         in front of it.
         """
         table = partition.read()
-        y = checked_targets(table.y, is_classifier=self.is_classifier)
+        y = checked_targets(table.y, is_classifier=self.targets.classes is not None)
         codes: NDArray[np.intp] = np.zeros(len(y), dtype=np.intp)
         if self.labels is not None:
             groups = grouping.find_groups(table.X, table.groups, self.group_by)
@@ -249,8 +243,7 @@ class Encoder:
                 f"groups are not what they were."
             )
         X = frames.as_pandas(grouping.without_groups(table.X, self.group_by))
-        encode.check_columns(X)
-        with encode.advice_on_missing_values(X):
+        with encode.errors_by_column(X):
             known = {"ensure_min_samples": 0, "estimator": self.owner, "input_name": "X"}
             rows = check_array(X, dtype=encode.PRECISIONS, accept_sparse="csr", **known)
         if rows.shape[0] != len(y):
@@ -258,7 +251,8 @@ class Encoder:
                 f"X must have one row a target in every partition, got {rows.shape[0]:,} for "
                 f"{len(y):,}."
             )
-        encoder = RecordEncoder(len(sizes), self.row_norm, self.hides_groups, sum(ranks))
+        is_hidden = problem.hidden is not None
+        encoder = RecordEncoder(len(sizes), self.row_norm, is_hidden, sum(ranks))
         records = encoder.encode(rows, self.targets.encode(y), codes)
         if spool is not None:
             records = spool.write(records)
@@ -299,5 +293,5 @@ class Blocks:
                 intercept_scaling=problem.intercept_scaling,
                 group_sizes=tuple(self.sizes.sum(axis=0).tolist()),
                 n_features=problem.n_features,
-                hides_groups=self.encoder.hides_groups,
+                hides_groups=problem.hidden is not None,
             )

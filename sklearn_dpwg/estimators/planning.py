@@ -85,27 +85,18 @@ def _remark_on_start(plan: Plan, solver: Solver, first: Solution) -> str:
 
 def check_solution(plan: Plan, solution: Solution, solver: object) -> None:
     """Refuse what is no outcome of a plan; the budget is spent by then."""
-    problem, group_weights = plan.problem, solution.group_weights
-    weights = np.asarray(solution.weights, dtype=float)
-    if weights.shape != (problem.n_weights,) or not np.isfinite(weights).all():
-        raise RuntimeError(
-            f"solver {solver!r} must return {problem.n_weights} weights, all finite, got "
-            f"an array of shape {weights.shape}."
-        )
-    if plan.releases and np.linalg.norm(weights) > problem.radius * (1.0 + 1e-6):
-        raise RuntimeError(f"solver {solver!r} must return weights in the ball of its problem.")
-    if group_weights is not None:
-        group_weights = np.asarray(group_weights, dtype=float)
-        if group_weights.shape != (problem.n_groups,) or not (group_weights >= 0.0).all():
-            raise RuntimeError(
-                f"solver {solver!r} must return {problem.n_groups} group weights of at least 0, "
-                f"got an array of shape {group_weights.shape}."
-            )
-    if plan.releases and not 0 <= solution.n_iter <= plan.n_steps:
-        raise RuntimeError(
-            f"solver {solver!r} must take at most the {plan.n_steps} planned steps, got "
-            f"n_iter={solution.n_iter!r}."
-        )
+    problem, weights = plan.problem, np.asarray(solution.weights, dtype=float)
+    n_weights, n_groups, of_groups = problem.n_weights, problem.n_groups, solution.group_weights
+    of_groups = np.asarray(problem.prior if of_groups is None else of_groups, dtype=float)
+    norm = 0.0 if not plan.releases else float(np.linalg.norm(weights))
+    for needed, is_kept in {
+        f"{n_weights} finite weights": weights.shape == (n_weights,) and np.isfinite(weights).all(),
+        "weights in the ball of its problem": norm <= problem.radius * (1.0 + 1e-6),
+        f"{n_groups} group weights": of_groups.shape == (n_groups,) and (of_groups >= 0.0).all(),
+        f"n_iter <= {plan.n_steps}": not plan.releases or 0 <= solution.n_iter <= plan.n_steps,
+    }.items():
+        if not is_kept:
+            raise RuntimeError(f"solver {solver!r} must return {needed}, as was planned.")
 
 
 # Plans for persons with several rows each.
@@ -285,8 +276,7 @@ def with_progress(
     """
     if not model.verbose:
         return work()
-    n_planned, n_before = sum(release.max_count for release in plan.releases), len(noise.draws)
-    line = n_before * N_LINES // max(n_planned, 1)  # of earlier calls of partial_fit
+    n_planned = sum(release.max_count for release in plan.releases)
 
     def write(text: str) -> None:
         # whatever the terminal can write: a label must not end a fit that is paid for
@@ -294,12 +284,10 @@ def with_progress(
             print(f"[{type(model).__name__}] {each}".rstrip(), flush=True)  # noqa: T201
 
     def show(n_drawn: int) -> None:
-        nonlocal line
-        if line < n_drawn * N_LINES // n_planned:
-            line = n_drawn * N_LINES // n_planned
+        if n_drawn * N_LINES // n_planned > (n_drawn - 1) * N_LINES // n_planned:
             write(f"{n_drawn:,} of {n_planned:,} planned draws of noise")
 
-    if not n_before:
+    if not noise.draws:  # no earlier call of partial_fit
         write(plan._without_guarantee())
     noise.on_draw = show
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,7 +10,6 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier
@@ -21,7 +19,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg._checks import FloatArray, real_number
 from sklearn_dpwg.data.frames import (
     PlainlyStored,
     in_memory,
@@ -90,14 +88,8 @@ class PrivateEstimator(PlainlyStored, BaseEstimator):
     def _check_common(self, **sizes: Any) -> Budget:
         """Refuse sizes that are not positive, and wrong numbers of rows; return the budget."""
         for name, value in {"data_norm": self.data_norm, **sizes}.items():
-            if value is None:
-                continue
-            is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-            if not is_number or not 1e-50 <= float(value) <= 1e50:
-                raise InputError(
-                    f"{name} must be a positive finite number, got {value!r}; "
-                    f"allowed are 1e-50 to 1e50."
-                )
+            if value is not None and not 1e-50 <= real_number(value, name) <= 1e50:
+                raise InputError(f"{name} must be a number from 1e-50 to 1e50, got {value!r}.")
         encode.stated_rows(self.rows_per_person)
         return Budget(self.epsilon, self.delta)
 
@@ -133,8 +125,7 @@ class PrivateEstimator(PlainlyStored, BaseEstimator):
         """Return ``X @ weights.T``; nothing else about the rows, which may be records."""
         (X,) = in_memory(X=X)
         X = without_groups(X, getattr(self, "group_by", None), self)
-        encode.check_columns(X)
-        with encode.advice_on_missing_values(X):
+        with encode.errors_by_column(X):
             X = validate_data(self, X, dtype=encode.PRECISIONS, accept_sparse="csr", reset=False)
         if issparse(X):
             X = canonical_rows(X)
@@ -274,25 +265,13 @@ def _lazily(estimator: Any, name: str, X: Any) -> Any:
     """Return a collection of what a method returns of each partition."""
     from sklearn_dpwg.data.distributed import map_rows
 
-    # other columns than the model's are refused now, and not when a worker computes
-    example: Any = np.zeros((1, X.shape[1]))
-    if hasattr(X, "columns"):
-        example = pd.DataFrame(example, columns=list(X.columns))
-    example = without_groups(example, estimator.group_by, estimator)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of names that are there or not
-        validate_data(estimator, example, reset=False)
     classes = getattr(estimator, "classes_", None)
     columns, dtype = None, np.dtype(float)
     if name == "predict":
         dtype = dtype if classes is None else classes.dtype
     elif classes is not None and (name != "decision_function" or len(classes) > 2):
         columns = classes.tolist()
-    return map_rows(X, partial(_answer, _to_predict(estimator), name), dtype=dtype, columns=columns)
-
-
-def _answer(model: Any, name: str, rows: Any) -> Any:
-    return getattr(model, name)(rows)
+    return map_rows(X, getattr(_to_predict(estimator), name), dtype=dtype, columns=columns)
 
 
 class ScoredByBlock:

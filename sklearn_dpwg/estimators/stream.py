@@ -13,12 +13,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_dpwg._checks import without_weights
+from sklearn_dpwg._checks import whole_number, without_weights
 from sklearn_dpwg.data.frames import in_memory
 from sklearn_dpwg.data.groups import labelled_sizes
 from sklearn_dpwg.data.oracles import EncodingOracle, SampleOracle
 from sklearn_dpwg.data.risks import Risks
-from sklearn_dpwg.estimators.encode import Targets, group_size, positive_whole
+from sklearn_dpwg.estimators.encode import Targets, group_size
 from sklearn_dpwg.estimators.learn import DPWorstGroupEstimator, Facts
 from sklearn_dpwg.estimators.partitions import partitions_of
 from sklearn_dpwg.estimators.planning import check_solution, with_progress
@@ -136,7 +136,7 @@ class StreamingEstimator(DPWorstGroupEstimator):
             solver = make_solver(self.solver, epsilon=budget.epsilon)
             labels, given = labelled_sizes(group_sizes, group_labels, self.group_labels)
             sizes = [group_size(size) for size in given]
-            n_features = positive_whole(n_features, "n_features")
+            n_features = whole_number(n_features, "n_features", least=1)
             self._groupings = ("groups of the oracle",)
             targets = self._targets(None, classes)
             facts = Facts(targets, sizes, sum(sizes), n_features, labels, fresh_calls=1)
@@ -217,20 +217,18 @@ class StreamingEstimator(DPWorstGroupEstimator):
         facts, records = self._encode(partitions_of(X, y, groups), classes)
         solver = make_solver(self.solver, epsilon=budget.epsilon)
         assert isinstance(solver, FreshSolver)
-        horizon = positive_whole(solver.horizon, "horizon of the solver")
-        of_all = [horizon * size for size in facts.sizes]
+        horizon = whole_number(solver.horizon, "horizon of the solver", least=1)
         begun: list[tuple[Game, NoiseSource, int]] = []
-
-        n_first = facts.sizes
 
         def play(solver: Any, plan: Plan, data: Risks, noise: NoiseSource, start: Any) -> Solution:
             game = solver.begin(plan, noise, start=start)
-            available = n_first if plan.problem.hidden is None else [facts.n_records]
+            available = facts.sizes if plan.problem.hidden is None else [facts.n_records]
             begun.append((game, noise, game.advance(data.as_oracle(noise.rng), available)))
             return game.finish()
 
-        facts = replace(facts, sizes=of_all, fresh_calls=horizon)
-        self._learn(budget, solver, facts, records, run=play)
+        sizes = [horizon * size for size in facts.sizes]
+        of_all = replace(facts, sizes=sizes, fresh_calls=horizon)
+        self._learn(budget, solver, of_all, records, run=play)
         self.group_sizes_ = np.asarray(self.plan_.problem.group_sizes) // horizon
         ((game, noise, n_played),) = begun
         self._open = OpenGame(game, self.plan_, budget, noise, facts.targets, self._as_text())
@@ -289,8 +287,5 @@ def _warn_if_unused(n_played: int, was_over: bool) -> None:
     if not n_played:
         reason = "no round could be played with so few of them; pass more in a call, of every group"
         if was_over:
-            reason = (
-                "all rounds of the plan were played before; a plan for more calls has a larger "
-                "horizon"
-            )
+            reason = "all rounds of the plan were played before; a larger horizon plans for more"
         warn(f"these records were not used and may be passed again: {reason}.", UserWarning)

@@ -164,10 +164,6 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, StreamingEstimator
         Intercepts; a private release.
     <group_labels_ to feature_names_in_>
 
-    See Also
-    --------
-    DPWorstGroupRegressor : The same for numeric targets.
-
     Notes
     -----
     `predict` takes the class with the largest probability, as scikit-learn does: where one record
@@ -216,8 +212,7 @@ class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, StreamingEstimator
 
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> ClassTargets:
         known = find_classes(y, classes if self.classes is None else self.classes)
-        loss = make_loss(self.loss, kind="classifier", n_classes=len(known))
-        return ClassTargets(known, loss, known.tolist() if self.classes is None else self.classes)
+        return ClassTargets(known, make_loss(self.loss, kind="classifier", n_classes=len(known)))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -266,10 +261,6 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, StreamingEstimator):
         Intercept in the units of y; a private release.
     <group_labels_ to feature_names_in_>
 
-    See Also
-    --------
-    DPWorstGroupClassifier : The same for classes.
-
     References
     ----------
     X. Zhou and R. Bassily (2024), Differentially Private Worst-group Risk Minimization, ICML.
@@ -313,9 +304,9 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, StreamingEstimator):
 
     def _check_parameters(self) -> Budget:
         budget = super()._check_parameters()
-        if self.target_bounds is None and budget.epsilon == math.inf:
-            return budget
         if self.target_bounds is None:
+            if budget.epsilon == math.inf:
+                return budget
             raise InputError(
                 "target_bounds must be said at a finite epsilon, as (low, high), a public "
                 "range of y such as target_bounds=(0, 150_000) for yearly wages, got None."
@@ -344,10 +335,8 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, StreamingEstimator):
         return tags
 
 
-def _range(y: NDArray[Any] | None) -> tuple[float, float]:
+def _range(y: Any) -> tuple[float, float]:
     """Return bounds that move no target, for a fit without privacy alone."""
-    if y is None:  # a plan without releases is the same whatever the bounds
-        return -1.0, 1.0
     numbers = numeric_targets(y)
     low, high = float(numbers.min()), float(numbers.max())
     if high / 2.0 - low / 2.0 > 0.0:

@@ -51,6 +51,8 @@ class FitThenRelease(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Fit private models, release what the class says, and keep what is paid for.
 
+        An error after the first release carries a note that the budget is spent.
+
         Parameters
         ----------
         X : array-like of shape (n_records, n_features)
@@ -65,11 +67,6 @@ class FitThenRelease(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
         -------
         self : object
             The fitted estimator.
-
-        Notes
-        -----
-        A fit that fails leaves the estimator as it was. An error after the first release carries a
-        note that the budget is spent; a wrong input or parameter is refused before.
         """
         with unchanged_on_failure(self):
             self._fit(X, y, groups)

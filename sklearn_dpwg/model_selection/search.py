@@ -22,7 +22,6 @@ from sklearn.utils import indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.frames import in_memory, plain_list
 from sklearn_dpwg.data.groups import (
     GroupBy,
@@ -34,7 +33,7 @@ from sklearn_dpwg.data.groups import (
 from sklearn_dpwg.data.problem import HiddenGroups, equal_sizes
 from sklearn_dpwg.estimators.encode import stated_rows
 from sklearn_dpwg.estimators.private import warn_of_row_norm
-from sklearn_dpwg.exceptions import InputError, SeededNoiseWarning, UnsupportedMechanismError
+from sklearn_dpwg.exceptions import InputError, UnsupportedMechanismError
 from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.model_selection.fit_then_release import (
     FitThenRelease,
@@ -237,18 +236,7 @@ def _of_best(name: str, returned: str, shape: str) -> Any:
         return np.asarray(getattr(self.best_estimator_, name)(self._features(X)))
 
     method.__name__, method.__qualname__ = name, f"DPSearchCV.{name}"
-    method.__doc__ = f"""Return the best model's {returned}.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape {shape}
-            The {returned}.
-        """
+    method.__doc__ = f"Return the best model's {returned} for rows, of shape {shape}."
     return available_if(lambda search: hasattr(search._model, name))(method)
 
 
@@ -310,10 +298,9 @@ class DPSearchCV(FitThenRelease):
     whose releases are not all Gaussian are refused.
 
     Where the estimator protects groups, as by default, the search holds out places among all
-    records, and divides scores by counts that it releases once, for 3 % of its budget. With
-    ``rows_per_person`` it is stated for a person, whose rows may be in both parts, so that scores
-    are kinder than those of new people would be. The time that a search takes tells how many runs
-    there were, which is outside the guarantee.
+    records, and divides scores by counts that it releases once (`docs/theory/replace-one.md`). A
+    person's rows may be in both parts, so that scores are kinder than those of new people. The time
+    that a search takes tells how many runs there were, which is outside the guarantee.
 
     Examples
     --------
@@ -379,8 +366,7 @@ class DPSearchCV(FitThenRelease):
     def _fit(self, X: Any, y: Any, groups: Any) -> None:
         """Search; before the first run one is gone through with a model that learned nothing."""
         plan = self.plan()
-        hides_groups = plan.hides_groups
-        known = known_candidates(self.param_distributions)
+        hides_groups, known = plan.hides_groups, known_candidates(self.param_distributions)
         X, y, groups = self._records(X, y, groups)
         # what is wrong with the records shows here, in the words that a fit of one has for it
         tried = self._in_budget(known[0], plan)
@@ -390,21 +376,15 @@ class DPSearchCV(FitThenRelease):
         if groups is not None:
             stated = last_step(self.estimator).group_labels
             codes, labels = encode_groups(groups, len(y), stated, may_be_empty=hides_groups)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SeededNoiseWarning)  # said once everything is checked
-            source = NoiseSource(self.random_state)
-        of_each = None if hides_groups else labels
-        train, held_out = split(codes, of_each, self.test_size, source.rng)
+        source = NoiseSource(self.random_state)
+        train, held_out = split(codes, None if hides_groups else labels, self.test_size, source.rng)
         # of the records fitted on, of hidden groups equal sizes
         sizes = equal_sizes(len(train), len(labels)) if hides_groups else np.bincount(codes[train])
         facts = {"group_sizes": list(map(int, sizes)), "n_features": form.n_features_in_}
-        classes = list(form.classes_) if is_classifier(self.estimator) else None
-        public = plan, facts, classes, labels.tolist()
+        public = plan, facts, form
         checked = [self._candidate(parameters, *public) for parameters in known]
         if any(last_step(candidate).data_norm is None for candidate in checked):
             warn_of_row_norm()
-        if source.seeded:
-            NoiseSource(0)  # for its warning
         fitted_on = (take_rows(X, train), y[train], labels[codes[train]])
         scored_on = (take_rows(X, held_out), y[held_out], codes[held_out])
         names = () if hides_groups else grouping_names(groups, self.group_by)
@@ -427,37 +407,24 @@ class DPSearchCV(FitThenRelease):
                 released = release_held_out_sizes(plan, codes, len(labels), len(held_out), own)
             for _ in range(count_runs(plan, coins)):
                 seed, drawn = int(coins.integers(2**32)), int(coins.integers(2**32))
-                own = seed if source.seeded else None
-                run = self._run(drawn, own, runs.draws, public, fitted_on, scored_on, released)
+                (parameters,) = ParameterSampler(self.param_distributions, 1, random_state=drawn)
+                candidate = self._candidate(parameters, *public)
+                runs.draws.append(parameters)
+                final = last_step(candidate)
+                final.set_params(random_state=seed if source.seeded else None)
+                # the search pays for this fit, and for nothing else that is fitted on the way
+                final._is_paid = True
+                fit_in_groups(candidate, *fitted_on)
+                check_releases(final.plan_.guarantee, parameters)
+                own = seed + 1 if source.seeded else None
+                how = self.scoring, candidate, plan.score_multiplier, own
+                run = noisy_score(*how, scored_on, released), parameters, candidate
                 best = max(best, run, key=itemgetter(0))
         self.plan_ = plan
         self.best_score_, self.best_params_, self.best_estimator_ = best
         # the model was chosen too, so what its one fit cost is not what it cost
         for kept in (last_step(self.best_estimator_), self):
             kept.privacy_, kept._fit_key = guarantee, key
-
-    def _run(
-        self,
-        drawn: int,
-        seed: int | None,
-        draws: list[Any],
-        public: tuple[SearchPlan, Any, Any, Any],
-        fitted_on: tuple[Any, Any, Any],
-        scored_on: tuple[Any, Any, Any],
-        released: FloatArray | None,
-    ) -> tuple[float, Any, Any]:
-        """Draw a candidate and fit it; return its noisy score, its parameters and the model."""
-        (parameters,) = ParameterSampler(self.param_distributions, 1, random_state=drawn)
-        candidate = self._candidate(parameters, *public)
-        draws.append(parameters)
-        final = last_step(candidate)
-        final.set_params(random_state=seed)
-        # the search pays for this fit, and for nothing else that is fitted on the way
-        final._is_paid = True
-        fit_in_groups(candidate, *fitted_on)
-        check_releases(final.plan_.guarantee, parameters)
-        how = candidate, public[0].score_multiplier, None if seed is None else seed + 1
-        return noisy_score(self.scoring, *how, scored_on, released), parameters, candidate
 
     def _in_budget(self, parameters: Mapping[str, Any], plan: SearchPlan) -> Any:
         """Return an unfitted candidate with the budget of a run, or refuse it by name."""
@@ -479,21 +446,16 @@ class DPSearchCV(FitThenRelease):
         return candidate.set_params(**dict.fromkeys(loud, False))
 
     def _candidate(
-        self,
-        parameters: Mapping[str, Any],
-        plan: SearchPlan,
-        facts: Mapping[str, Any],
-        classes: list[Any] | None,
-        labels: list[Any],
+        self, parameters: Mapping[str, Any], plan: SearchPlan, facts: Mapping[str, Any], form: Any
     ) -> Any:
         """Return an unfitted candidate that knows all classes, and pays for Gaussian releases."""
         candidate = self._in_budget(parameters, plan)
         final = last_step(candidate)
-        if classes is not None and final.classes is None:
-            # all classes are public; which of them a run is fitted on is not
-            final.set_params(classes=classes)
-        if plan.hides_groups and final.group_labels is None:  # the same for labels
-            final.set_params(group_labels=labels)
+        # all classes and labels are public; which of them a run is fitted on is not
+        if is_classifier(final) and final.classes is None:
+            final.set_params(classes=list(form.classes_))
+        if plan.hides_groups and final.group_labels is None:
+            final.set_params(group_labels=list(form.group_labels_))
         check_releases(final.plan(**facts).guarantee, parameters)
         return candidate
 

@@ -33,7 +33,7 @@ from sklearn_dpwg.data.groups import (
     without_groups,
 )
 from sklearn_dpwg.data.problem import LABELS_THAT_OCCUR
-from sklearn_dpwg.estimators.encode import check_found_groups, stated_rows
+from sklearn_dpwg.estimators.encode import check_found, stated_rows
 from sklearn_dpwg.estimators.private import unchanged_on_failure
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection.audit_result import AuditResult
@@ -428,7 +428,7 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
                 groups, n_records, self.group_labels, may_be_empty=is_stated, is_hidden=True
             )
             if not is_stated:
-                check_found_groups(labels, n_records)
+                check_found(labels, n_records, "group_labels")
         elif is_stated:
             raise InputError("groups must be given where group_labels is set, got None.")
         if self.epsilon < np.inf:
@@ -443,8 +443,8 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         checked = (self._check_frozen if frozen else self._check_private)(X, y, groups)
         model, plan, codes, labels, is_positive = checked
         release, final = plan.release, last_step(model)
-        is_stated = (self if frozen else final).group_labels is not None
-        is_stated = is_stated or (frozen and groups is None)
+        known = self if frozen else final
+        is_stated = known.group_labels is not None or (frozen and groups is None)
         _ = plan.count_std  # refuses noise beyond use while nothing is spent
         seed, releases = (None, []) if release is None else (self.random_state, [release])
         noise, rows = NoiseSource(seed, releases), rows_of_person(self.estimator)

@@ -168,8 +168,8 @@ class DPCalibratedClassifier(ScorePostprocessor):
 class DPThresholdClassifier(ScorePostprocessor):
     """Choose the threshold of each group, or one for all, by one private histogram of scores.
 
-    Thresholds follow from noisy counts of the scores of each group and class alone. The guarantee
-    is for model and thresholds together.
+    Thresholds follow from noisy counts of the scores of each group and class alone, and are close
+    to those of all where the noise is loud. The guarantee is for model and thresholds together.
 
     Parameters
     ----------
@@ -205,12 +205,6 @@ class DPThresholdClassifier(ScorePostprocessor):
     See Also
     --------
     DPCalibratedClassifier : Calibrated probabilities, from the same histogram.
-
-    Notes
-    -----
-    A record is in one cell of the histogram and moves two when it is replaced, whatever its group
-    was and is (``docs/theory/thresholds.md``). Thresholds of groups for which the noise is loud are
-    close to those of all.
 
     Examples
     --------
@@ -261,16 +255,13 @@ class DPThresholdClassifier(ScorePostprocessor):
         balanced = self.miss_cost == "balanced"
         self.miss_cost_ = max(first, 1.0) / max(second, 1.0) if balanced else float(self.miss_cost)
         if self.fraction is None:
-            self.thresholds_ = least_errors(
-                self.constraint, likely, edges, per_group, float(self.max_gap), self.miss_cost_
-            )
+            rule = self.constraint, likely, edges, per_group, float(self.max_gap)
+            self.thresholds_ = least_errors(*rule, self.miss_cost_)
         else:
             of_likely = counted(self.constraint, likely)
             of_noisy = counted(self.constraint, noisy.astype(np.float64))
-            fraction = float(self.fraction)
-            self.thresholds_ = thresholds_of_fraction(
-                of_likely, of_noisy, edges, per_group, fraction
-            )
+            known = of_likely, of_noisy, edges, per_group
+            self.thresholds_ = thresholds_of_fraction(*known, float(self.fraction))
 
     def _is_chosen(self, scores: FloatArray, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
         return np.asarray(scores >= self.thresholds_[codes])
@@ -315,18 +306,7 @@ class DPThresholdClassifier(ScorePostprocessor):
 
     @available_if(lambda wrapper: hasattr(wrapper._model, "predict_proba"))
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the model's own probabilities, which no threshold changes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_records, 2)
-            Probabilities, in the order of ``classes_``.
-        """
+        """Return the model's own probabilities, which no threshold changes."""
         check_is_fitted(self)
         return np.asarray(self.estimator_.predict_proba(X))
 

@@ -149,7 +149,7 @@ def test_refusals_spend_nothing_and_leave_a_fit_as_it_was(data):
     before = fitted.coef_.copy()
     for change, call, error, sentence in (
         ({"ridge": -1.0}, (X, y), ValueError, "ridge of DPAUCClassifier must be at least 0"),
-        ({"ridge": 0.5, "data_norm": 0.0}, (X, y), ValueError, "data_norm must be a positive"),
+        ({"ridge": 0.5, "data_norm": 0.0}, (X, y), ValueError, "data_norm must be a number"),
         ({"data_norm": 1.0, "epsilon": -1}, (X, y), ValueError, "epsilon must"),
         ({"epsilon": 1.0, "rows_per_person": 0}, (X, y), ValueError, "rows_per_person must"),
         ({"rows_per_person": 1}, (X, X[:, 0] > 9), ValueError, "classes must be at least two"),
@@ -165,7 +165,7 @@ def test_refusals_spend_nothing_and_leave_a_fit_as_it_was(data):
     for name in ("sample_weight", "groups", "colour"):
         with pytest.raises(TypeError, match=name):
             make().fit(X, y, **{name: y})
-    with pytest.raises(ValueError, match=r"^n_records must be a positive whole number"):
+    with pytest.raises(ValueError, match=r"^n_records must be at least 1"):
         make().plan(n_records=0, n_features=3)
 
 

@@ -139,7 +139,7 @@ def test_groups_of_a_source_and_group_by(binary, tmp_path, draws):
     pd.DataFrame(X, columns=FEATURES).assign(y=y, g=groups).to_parquet(tmp_path / "rows.parquet")
     source = ParquetSource(tmp_path, features=FEATURES, target="y", groups="g")
     for data in (source, ArraySource(X, y, groups)):
-        with pytest.raises(ValueError, match=r"^the source names groups and group_by is set: use"):
+        with pytest.raises(ValueError, match=r"^groups were passed and group_by is set: use"):
             binary.make(group_by=0).fit(data)
     assert draws() == []
 

@@ -100,8 +100,8 @@ def test_a_start_outside_the_ball_is_projected_to_it(binary):
         ((np.ones(4), 0.0), r"coef of shape \(1, 3\) and one intercept or 1, got shapes \(4,\)"),
         ((np.ones((3, 1)), 0.0), r"coef of shape \(1, 3\)"),
         ((np.ones(3), [0.0, 1.0]), r"shapes \(3,\) and \(2,\)"),
-        ((np.array([1.0, np.nan, 0.0]), 0.0), "finite numbers"),
-        ((np.ones(3), math.inf), "finite numbers"),
+        ((np.array([1.0, np.nan, 0.0]), 0.0), "finite in the units of the fit"),
+        ((np.ones(3), math.inf), "finite in the units of the fit"),
         ((np.full(3, 1e300), 0.0), "finite in the units of the fit"),
     ],
 )

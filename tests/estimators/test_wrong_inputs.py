@@ -43,16 +43,16 @@ ROWS = [
     (np.column_stack([X, X * np.nan]), "Input X contains NaN in column 2, row 0: "),
     (FRAME.assign(w=pd.array([pd.NA] * N)), "Input X contains NaN in column 'w', row 0: "),
     (pl.DataFrame({"w": [None, *X[1:, 1]]}), "Input X contains NaN in column 'w', row 0: "),
-    (X + 1j, "Complex data not supported: X must hold numbers, got complex "),
+    (X + 1j, "X must hold numbers, got complex numbers in column 0: Complex data not supported"),
     (pd.DataFrame(X, columns=["u", "u"]), "X must have a name of its own for each column, got 'u'"),
 ]
 TARGETS = [
     (TEXT, f"{NUMBERS}strings: for classes use DPWorstGroupClassifier."),
     (DAYS, f"{NUMBERS}dates or times: make numbers of them, with target_bounds in the"),
-    (X[:, 0] + 1j, f"Complex data not supported: {NUMBERS}complex numbers: "),
+    (X[:, 0] + 1j, f"{NUMBERS}complex numbers: "),
 ]
 CLASSES = [
-    (MIXED, "y must hold classes of one kind, all numbers or all strings, got some of both."),
+    (MIXED, "classes must be all numbers or all strings, got a mixture in y."),
     ([f"person {i}" for i in range(N)], "y must hold classes, got 200 different ones in 200 rec"),
     (np.tile(["a", "a ", "b", "b"], N // 4), "y must hold classes that differ, got 'a"),
 ]
@@ -103,8 +103,8 @@ def test_data(draws, make, what, cases):
     [
         (classifier, {"classes": [0, 0, 1]}, "classes must name each class once, got 0 twice."),
         (classifier, {"classes": np.array(["u", "u"])}, "classes must name each class once, got '"),
-        (classifier, {"prior": [0.9, 0.9]}, "prior must sum to 1 where its weights are fractions "),
-        (regressor, {"prior": [0.1, 0.1]}, "prior must sum to 1 where its weights are fractions "),
+        (classifier, {"prior": [0.9, 0.9]}, "prior must sum to 1 where its weights are below 1"),
+        (regressor, {"prior": [0.1, 0.1]}, "prior must sum to 1 where its weights are below 1"),
     ],
 )
 def test_parameters(draws, make, parameters, sentence):
