@@ -22,54 +22,6 @@ from sklearn_dpwg.metrics.intervals.rate import (
 )
 from sklearn_dpwg.privacy import IntegerNoise
 
-# Pieces of rates that are rejected for certain, by a bound that costs nothing.
-
-# Parts of the exponent that would be best for normal noise; every exponent gives a bound.
-_PARTS = np.array([0.25, 0.5, 0.75, 1.0])
-# So near to 1/scale an exponent still has a finite moment of Laplace noise.
-_MAX_EXPONENT = 0.95
-
-
-def n_surely_rejected(
-    observed: tuple[int, int],
-    noise: IntegerNoise,
-    n_cells: tuple[int, int],
-    most: int,
-    level: float,
-    n_places: int,
-) -> int:
-    """Return how many of the first pieces have P(statistic ≥ observed) at most the level.
-
-    That is by Chernoff's bound with Hoeffding's for the true hits, for every total up to the most.
-    Where w = place / n_places the statistic has a mean of at most total / (2 n_places), and it is
-    w misses below the hits.
-    """
-    hits, misses = observed
-    w = np.arange(n_places + 1) / n_places
-    distance = (1.0 - w) * hits - w * misses - most / (2.0 * n_places)
-    variance = 0.25 * most + noise.std**2 * (n_cells[0] * (1.0 - w) ** 2 + n_cells[1] * w**2)
-    exponents = (distance / np.maximum(variance, 1e-300))[:, None] * _PARTS
-    if noise.mechanism == "laplace":
-        largest = _MAX_EXPONENT / (noise.scale * np.maximum(w, 1.0 - w))
-        exponents = np.minimum(exponents, largest[:, None])
-    exponents = np.maximum(exponents, 0.0)  # a distance below 0 bounds nothing
-    bound = (
-        exponents**2 * (most / 8.0)
-        - exponents * distance[:, None]
-        + n_cells[0] * _log_moment(noise, exponents * (1.0 - w)[:, None])
-        + n_cells[1] * _log_moment(noise, exponents * w[:, None])
-    ).min(axis=1)
-    return int(np.argmax(np.append(bound > math.log(level), True)))
-
-
-def _log_moment(noise: IntegerNoise, exponent: FloatArray) -> FloatArray:
-    """Return log E exp(exponent · noise), for Gaussian noise a bound that is as good."""
-    if noise.mechanism == "gaussian":
-        return 0.5 * (noise.scale * exponent) ** 2
-    a = math.exp(-1.0 / noise.scale)
-    return 2.0 * math.log1p(-a) - np.log1p(-a * np.exp(exponent)) - np.log1p(-a * np.exp(-exponent))
-
-
 # Rates are rounded to twentieths where they weigh hits against misses: what is left of an error in
 # the total is at most a fortieth of it.
 _N_PLACES = 20
@@ -175,19 +127,25 @@ def _lower_limit(
     """Return the least rate that a total keeps, None if there is none.
 
     The search starts at the piece of a guess and goes left, piece by piece, until all others are
-    rejected for certain; if nothing was kept it goes right to the first of which something is.
+    rejected for certain: beyond the radii of noise and, by Hoeffding's inequality, for true hits so
+    far above their mean half the level is left each, for every total (docs/theory/intervals.md).
+    If nothing was kept it goes right to the first piece of which something is.
     """
     if len(totals) == 0:
         return None
+    radii = [survival_of(noise, (cells,), (1,)).two_sided_radius(0.5 * level) for cells in n_cells]
+    w, most = np.arange(_N_PLACES + 1) / _N_PLACES, float(totals[-1])
+    distance = (1.0 - w) * (counts[0] - radii[0]) - w * (counts[1] + radii[1])
+    is_possible = distance - most / (2 * _N_PLACES) < math.sqrt(0.5 * most * math.log(2.0 / level))
     start = int(np.rint(guess * _N_PLACES))
-    first = n_surely_rejected(counts, noise, n_cells, int(totals[-1]), level, _N_PLACES)
+    first = int(np.argmax(np.append(is_possible, True)))
     least = None
     for place in (*range(start, min(first, start) - 1, -1), *range(start + 1, _N_PLACES + 1)):
         if place > start and least is not None:
             break
         ends = max((place - 0.5) / _N_PLACES, 0.0), min((place + 0.5) / _N_PLACES, 1.0)
         piece = piece_of_both(counts, totals, noise, n_cells, (place, _N_PLACES), ends)
-        limit = least_rate(piece, level, guess)
+        limit = least_rate(piece, level)
         least = least if limit is None else limit
     return least
 
