@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,12 +16,7 @@ from sklearn_dpwg._checks import open_unit, read_json
 from sklearn_dpwg.data.frames import label_column, places
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import histogram, verdicts, words
-from sklearn_dpwg.inspection.audit_rows import (
-    label_to_plain,
-    left_out_by_name,
-    value_from_plain,
-    value_to_plain,
-)
+from sklearn_dpwg.inspection.audit_rows import left_out_by_name, nested
 from sklearn_dpwg.inspection.histogram import RATES, GroupRate, Histogram, Of
 from sklearn_dpwg.inspection.verdicts import Comparison, Verdict
 from sklearn_dpwg.ledger.costs import StartCost
@@ -226,7 +221,7 @@ class AuditResult:
         return self._with(
             group_labels=tuple(cells),
             group_name=name,
-            counts=tuple(tuple(map(tuple, one.counts[0].tolist())) for one in counted),
+            counts=nested([one.counts[0].tolist() for one in counted]),
             sizes=tuple(sizes) or None,
             n_cells=n_cells.pop() * self.n_cells,
         )
@@ -579,9 +574,9 @@ class AuditResult:
         """
         plain = self.__getstate__()
         plain["epsilon"] = "inf" if math.isinf(self.epsilon) else self.epsilon
-        for name in ("group_labels", "classes"):
-            plain[name] = [label_to_plain(label) for label in plain[name]]
-        return json.dumps(plain, allow_nan=False, indent=1, default=value_to_plain)
+        for name in ("privacy_", "model_privacy_"):
+            plain[name] = plain[name] and json.loads(plain[name].to_json())
+        return json.dumps(plain, allow_nan=False, indent=1, default=asdict)
 
     @classmethod
     def from_json(cls, text: str) -> AuditResult:
@@ -598,10 +593,14 @@ class AuditResult:
             Equal to the one written.
         """
         with read_json(cls, text, [field.name for field in fields(cls)]) as plain:
-            result = cls(**{name: value_from_plain(name, value) for name, value in plain.items()})
-        n_groups, edges = len(result.group_labels), result.score_edges
-        n_bins = 2 if edges is None else len(edges) + 1
-        shapes = {tuple(map(len, table)) for table in result.counts}
+            for name in ("privacy_", "model_privacy_"):
+                if plain[name] is not None:
+                    plain[name] = PrivacyGuarantee.from_json(json.dumps(plain[name]))
+            plain["noise"] = plain["noise"] and IntegerNoise(**plain["noise"])
+            result = cls(**{name: nested(value) for name, value in plain.items()})
+            n_groups, edges = len(result.group_labels), result.score_edges
+            n_bins = 2 if edges is None else len(edges) + 1
+            shapes = {tuple(map(len, table)) for table in result.counts}
         if len(result.counts) != n_groups or shapes not in ({(n_bins,)}, {(n_bins, n_bins)}):
             raise InputError(
                 f"counts must be of {n_groups} groups by class, each of {n_bins} bins, and are not."

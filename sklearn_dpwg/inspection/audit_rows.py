@@ -1,11 +1,9 @@
-"""What goes into an audit, checked: rows as codes, parameters; and the fields of a file."""
+"""What goes into an audit, checked: rows as codes, and parameters."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Hashable, Sequence, Set
-from dataclasses import asdict
 from importlib.metadata import version
 from numbers import Real
 from typing import Any
@@ -17,7 +15,6 @@ from numpy.typing import NDArray
 from sklearn_dpwg._checks import open_unit, real_number
 from sklearn_dpwg._version import __version__
 from sklearn_dpwg.data.frames import (
-    checked_labels,
     label_column,
     places,
     plain,
@@ -27,7 +24,7 @@ from sklearn_dpwg.data.frames import (
 from sklearn_dpwg.data.groups import GroupBy, names_of_columns
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.ledger.costs import Holdings, StartCost, holdings_of
-from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee
+from sklearn_dpwg.privacy import PrivacyGuarantee
 
 
 def group_name(groups: Any, group_by: GroupBy | None) -> str:
@@ -180,53 +177,13 @@ def check_choices(audit: Any, kind: Any) -> None:
             f"rows_per_person of an audit must be 1 or None, got {audit.rows_per_person!r}: keep "
             f"one row of each person, as preprocessing.bound_rows_per_person(..., k=1) does."
         )
-    if audit.group_labels is not None:
-        check_several(len(checked_labels(audit.group_labels)))
-    elif audit.epsilon < math.inf:
+    if audit.group_labels is None and audit.epsilon < math.inf:
         raise InputError(
             "group_labels must be declared where epsilon is finite, as labels that are found "
             "in the records would be released without noise, got None."
         )
 
 
-def check_several(n_groups: int) -> None:
-    """Refuse a single group."""
-    if n_groups < 2:
-        raise InputError(
-            f"group_labels must name at least two groups, as one has no ratio, got {n_groups}."
-        )
-
-
-# Fields of a file.
-
-
-def value_to_plain(value: Any) -> Any:
-    """Return a guarantee or a law of noise as JSON holds it."""
-    return json.loads(value.to_json()) if isinstance(value, PrivacyGuarantee) else asdict(value)
-
-
-def label_to_plain(label: Hashable) -> Any:
-    """Return a label as JSON holds it, which knows no tuples."""
-    if isinstance(label, tuple):
-        return {"tuple": [label_to_plain(part) for part in label]}
-    return label
-
-
-def label_from_plain(plain: Any) -> Hashable:
-    """Return the label that `label_to_plain` wrote."""
-    return tuple(map(label_from_plain, plain["tuple"])) if isinstance(plain, dict) else plain
-
-
-def value_from_plain(name: str, plain: Any) -> Any:
-    """Return the value of a field of a result."""
-    if plain is None:
-        return None
-    if name in ("group_labels", "classes"):
-        return tuple(map(label_from_plain, plain))
-    if name in ("privacy_", "model_privacy_"):
-        return PrivacyGuarantee.from_json(json.dumps(plain))
-    if name == "counts":
-        return tuple(tuple(map(tuple, table)) for table in plain)
-    if name == "noise":
-        return IntegerNoise(**plain)
-    return tuple(plain) if name in ("sizes", "score_edges") else plain
+def nested(values: Any) -> Any:
+    """Return lists, and those in them, as tuples."""
+    return tuple(map(nested, values)) if isinstance(values, list) else values

@@ -343,7 +343,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
             group_labels=tuple(audit_rows.plain_label(label) for label in labels),
             group_name=audit_rows.group_name(groups, self.group_by),
             classes=facts.classes,
-            counts=nested(counts),
+            counts=audit_rows.nested(counts.tolist()),
             noise=facts.noise,
             sizes=tuple(sizes.tolist()) if self.sizes == "public" else None,
             threshold=None if edges is None else facts.threshold,
@@ -405,7 +405,8 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         if self.group_by is not None:
             groups = select_groups(groups, self.group_by)
         codes, labels = encode_groups(groups, len(values), self.group_labels, may_be_empty=True)
-        audit_rows.check_several(len(labels))
+        if len(labels) < 2:
+            raise InputError(f"group_labels must name two groups at least, got {len(labels)}.")
         edges, _ = facts.inner_edges(len(values) // len(labels), has_outcomes=has_outcomes)
         if edges is None:
             bins = audit_rows.class_codes(values, facts.classes, "scores").astype(np.intp)
@@ -457,11 +458,6 @@ class _Facts:
             return 1, 1
         below = edges.index(self.threshold) + 1
         return below, len(edges) + 1 - below
-
-
-def nested(counts: NDArray[np.int64]) -> tuple[tuple[tuple[int, ...], ...], ...]:
-    """Return counts as a result keeps them."""
-    return tuple(tuple(map(tuple, table)) for table in counts.tolist())
 
 
 @lru_cache(maxsize=64)  # the accountant is slow, and every run plans
