@@ -151,9 +151,9 @@ class Histogram:
         if metric in OF_SCORES:
             return self._of_scores(metric, group, confidence)
         rate = RATES[metric]
-        hits, n_hits = self.total(group, rate.hits)
-        misses, n_misses = self.total(group, rate.misses)
-        known, n_cells = self.known_size(rate, group), (n_hits, n_misses)
+        (hits, n_hits), (misses, n_misses) = self.totals(rate.hits), self.totals(rate.misses)
+        hits, misses, n_cells = int(hits[group]), int(misses[group]), (n_hits, n_misses)
+        known = self.known_size(rate, group)
         if not self.is_sample:
             return census_interval((hits, misses), known, self.noise, n_cells, confidence)
         how: Any = {"noise": self.noise, "n_cells": n_cells, "confidence": confidence}
@@ -164,8 +164,8 @@ class Histogram:
     def fraction(self, metric: str, group: int) -> float:
         """Return a rate without limits, NaN of nobody."""
         rate = RATES[metric]
-        hits, misses = (max(self.total(group, cells)[0], 0) for cells in (rate.hits, rate.misses))
-        return hits / (hits + misses) if hits + misses else math.nan
+        hits, misses = (max(self.totals(one)[0][group], 0) for one in (rate.hits, rate.misses))
+        return float(hits / (hits + misses)) if hits + misses else math.nan
 
     def known_size(self, rate: CellRate, group: int) -> int | None:
         """Return the number of records that a noisy rate is of, where it is public."""
@@ -182,12 +182,11 @@ class Histogram:
         """Return the same counts as if they had no noise."""
         return replace(self, counts=np.maximum(self.counts, 0), noise=None)
 
-    def total(self, group: int, cells: Sequence[Cell]) -> tuple[int, int]:
-        """Return the sum of some cells of a group, and of how many noisy numbers it is."""
-        table = self.cells[group]
-        # without outcomes everybody is counted as of one
-        there = [cell for cell in cells if cell[0] < len(table)]
-        total = sum(int(table[cell]) for cell in there)
+    def totals(self, cells: Sequence[Cell]) -> tuple[Any, int]:
+        """Return the sum of some cells by group, and of how many noisy numbers each is."""
+        # without outcomes everybody is counted as of one class
+        there = [(true, decided) for true, decided in cells if true < self.counts.shape[1]]
+        total = sum(self.cells[:, true, decided] for true, decided in there)
         return total, sum(self.n_noisy[decided] for _, decided in there)
 
     def group_sizes(self) -> list[float]:

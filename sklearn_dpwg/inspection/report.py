@@ -88,9 +88,6 @@ class AuditReport:
         Title of the page.
     notes : str, or sequence of str, default=()
         Paragraphs under the title, such as what the model is for, or how the audit was made.
-    metric : str, optional
-        By which groups are worst off: one of `AuditResult.METRICS`; by default the error rate, or
-        the selection rate where no outcomes were counted.
     verdict : Verdict, optional
         What `AuditResult.verdict` answered, to be shown; by default nothing is judged. The
         four-fifths rule is about selection rates, where people are selected for something. With
@@ -126,7 +123,6 @@ class AuditReport:
         *,
         title: str | None = None,
         notes: str | Sequence[str] = (),
-        metric: str | None = None,
         verdict: Verdict | None = None,
     ) -> None:
         if not isinstance(result, AuditResult):
@@ -134,7 +130,7 @@ class AuditReport:
         self.result = result
         self.title = visible(title or f"Audit by {visible(result.group_name)}")
         self.notes = [visible(note) for note in ((notes,) if isinstance(notes, str) else notes)]
-        self.metric = metric or result._shown_by
+        self.metric = result._shown_by
         self.verdict = verdict
         self.of: Of = "process" if verdict is None else verdict.of
         judged, *_ = result._judged()
