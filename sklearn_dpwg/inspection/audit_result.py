@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,7 +17,7 @@ from sklearn_dpwg._checks import open_unit, read_json
 from sklearn_dpwg.data.frames import label_column, places
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import histogram, verdicts, words
-from sklearn_dpwg.inspection.audit_rows import left_out_by_name, nested
+from sklearn_dpwg.inspection.audit_rows import left_out_by_name, nested, versions_now
 from sklearn_dpwg.inspection.histogram import RATES, GroupRate, Histogram, Of
 from sklearn_dpwg.inspection.verdicts import Comparison, Verdict
 from sklearn_dpwg.ledger.costs import StartCost
@@ -27,6 +28,11 @@ from sklearn_dpwg.privacy.statement import rounded_up
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# Groups of fewer people are not judged, nor are those that noise alone may have made.
+_SMALLEST_GROUP = 10
+_SURELY = 0.99999
 
 
 class _Metrics:
@@ -92,7 +98,7 @@ class AuditResult:
         What the audit costs, with the model that was fitted to the same records, if one was; and
         what that model costs alone.
     created, versions : str, mapping from str to str
-        Date, in ISO form, and versions of the libraries.
+        Date, in ISO form, and versions of the libraries; by default those of now.
     n_cells : int, default=1
         Of how many noisy numbers each count is the sum; more than one where groups were joined.
     epsilon, n_records : float, int or None
@@ -134,8 +140,8 @@ class AuditResult:
     confidence: float
     privacy_: PrivacyGuarantee
     model_privacy_: PrivacyGuarantee | None
-    created: str
-    versions: dict[str, str]
+    created: str = field(default_factory=lambda: datetime.now(UTC).date().isoformat())
+    versions: dict[str, str] = field(default_factory=versions_now)
     n_cells: int = 1
     epsilon: float = math.inf
     n_records: int | None = None
@@ -366,11 +372,7 @@ class AuditResult:
             A set that holds the worst judged group with the audit's confidence; an empty one where
             no group is judged.
         """
-        return self._worst_of(
-            metric or self._shown_by, self._judged(leave_out, min_fraction)[0], of
-        )
-
-    def _worst_of(self, metric: str, judged: tuple[int, ...], of: Of) -> WorstGroups:
+        metric, (judged, *_) = metric or self._shown_by, self._judged(leave_out, min_fraction)
         self._check_metric(metric, self._counts_of(of).metrics)
         if len(judged) < 2:
             most = histogram.OF_SCORES.get(metric, 1.0)
@@ -547,7 +549,9 @@ class AuditResult:
     def _left_out(self, named: list[Hashable], min_fraction: float) -> dict[int, str]:
         """Return for each group that is not judged the reason, which names public numbers."""
         sizes = self._counted.group_sizes()
-        half, least = self._counted.fewest_judged(self.confidence)
+        half, surely = (self._counted.size_error(one) for one in (self.confidence, _SURELY))
+        # an empty group is below this but for one time in 200,000
+        least = max(_SMALLEST_GROUP, math.ceil(half + surely) + 1)
         reasons: dict[int, str] = {}
         for place, (label, size) in enumerate(zip(self.group_labels, sizes, strict=True)):
             if label in named:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Sequence, Set
 from importlib.metadata import version
-from numbers import Real
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_dpwg._checks import open_unit, real_number
+from sklearn_dpwg._checks import real_number
 from sklearn_dpwg._version import __version__
 from sklearn_dpwg.data.frames import (
     label_column,
@@ -116,15 +114,10 @@ def two_classes(classes: Any) -> tuple[Hashable, Hashable]:
     return listed[0], listed[1]
 
 
-def threshold_and_edges(threshold: Any, score_edges: Any) -> tuple[float, tuple[float, ...] | None]:
-    """Return the threshold, and the inner edges of the bins with it among them."""
-    if not (isinstance(threshold, Real) and 0.0 < float(threshold) <= 1.0):
-        raise InputError(
-            f"threshold must be a number fixed in advance, above 0 and at most 1, got "
-            f"{threshold!r}."
-        )
+def inner_edges_of(score_edges: Any, threshold: float) -> tuple[float, ...] | None:
+    """Return the inner edges of the bins, the threshold among them, None if nobody names any."""
     if score_edges is None:
-        return float(threshold), None
+        return None
     edges = np.asarray(score_edges, dtype=np.float64)
     rise = edges.ndim == 1 and bool((np.diff(edges, prepend=0.0) > 0.0).all())
     if not rise or threshold not in edges or edges[-1] > 1.0:
@@ -132,7 +125,7 @@ def threshold_and_edges(threshold: Any, score_edges: Any) -> tuple[float, tuple[
             f"score_edges must be numbers above 0 and at most 1 that increase, the threshold "
             f"{threshold!r} among them, got {score_edges!r}."
         )
-    return float(threshold), tuple(edges.tolist())
+    return tuple(edges.tolist())
 
 
 def left_out_by_name(
@@ -158,30 +151,7 @@ def left_out_by_name(
         (reference,) = as_written([reference], "reference")
         if reference in named:
             raise InputError(f"reference must be a group that is not left out, got {reference!r}.")
-    if len(set(group_labels).difference(named)) < 2:
-        raise InputError(
-            f"leave_out must leave 2 of the groups {group_labels!r} at least, got {named!r}."
-        )
     return named, reference
-
-
-def check_choices(audit: Any, kind: Any) -> None:
-    """Refuse wrong names and numbers, and a private audit of groups that nobody declared."""
-    if kind not in ("scores", "decisions"):
-        raise InputError(f"kind must be 'scores' or 'decisions', got {kind!r}.")
-    if audit.sizes not in ("hidden", "public"):
-        raise InputError(f"sizes must be 'hidden' or 'public', got {audit.sizes!r}.")
-    open_unit(audit.confidence, "confidence")
-    if audit.rows_per_person not in (None, 1):
-        raise InputError(
-            f"rows_per_person of an audit must be 1 or None, got {audit.rows_per_person!r}: keep "
-            f"one row of each person, as preprocessing.bound_rows_per_person(..., k=1) does."
-        )
-    if audit.group_labels is None and audit.epsilon < math.inf:
-        raise InputError(
-            "group_labels must be declared where epsilon is finite, as labels that are found "
-            "in the records would be released without noise, got None."
-        )
 
 
 def nested(values: Any) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from sklearn_dpwg._checks import open_unit, whole_number
+from sklearn_dpwg._checks import Rules, above, inside, one_of, open_unit, whole, whole_number
 from sklearn_dpwg.data.frames import PlainlyStored, same_rows
 from sklearn_dpwg.data.groups import (
     GroupBy,
@@ -55,6 +54,14 @@ _RATES = ("selection_rate", "error_rate", "true_positive_rate", "false_positive_
 # Bins by default, and by how much these may widen the interval of a selection rate in a group of so
 # large a part of the mean size: the small ones pay most, and how small they are is secret.
 N_BINS, MAX_PRICE, SMALL = 20, 0.1, 0.25
+
+_RULES = Rules(
+    "GroupAudit",
+    sizes=one_of("hidden", "public"),
+    confidence=inside(0.0, 1.0),
+    threshold=above(0.0, most=1.0),
+    rows_per_person=whole(most=1, or_none=True),
+)
 
 # What scores are: probabilities of the positive class, or classes that were decided for.
 Kind = Literal["scores", "decisions"]
@@ -351,8 +358,6 @@ class GroupAudit(PlainlyStored, BaseEstimator):
             confidence=float(self.confidence),
             privacy_=total,
             model_privacy_=before.guarantee,
-            created=datetime.now(UTC).date().isoformat(),
-            versions=audit_rows.versions_now(),
             epsilon=float(self.epsilon),
             n_records=n_records,
         )
@@ -362,8 +367,15 @@ class GroupAudit(PlainlyStored, BaseEstimator):
     def _facts(self, kind: Any) -> _Facts:
         """Return what follows from the parameters alone, all of them checked."""
         budget = Budget(self.epsilon, self.delta)
-        audit_rows.check_choices(self, kind)
-        threshold, edges = audit_rows.threshold_and_edges(self.threshold, self.score_edges)
+        _RULES.check(self)
+        if kind not in ("scores", "decisions"):
+            raise InputError(f"kind must be 'scores' or 'decisions', got {kind!r}.")
+        if self.group_labels is None and self.epsilon < math.inf:
+            raise InputError(
+                "group_labels must be declared where epsilon is finite, as labels that are found "
+                "in the records would be released without noise, got None."
+            )
+        edges = audit_rows.inner_edges_of(self.score_edges, self.threshold)
         if kind == "decisions" and edges is not None:
             raise InputError(
                 f"score_edges must be None for kind='decisions', got {self.score_edges!r}."
@@ -379,7 +391,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         return _Facts(
             audit_rows.two_classes(self.classes),
             kind,
-            threshold,
+            float(self.threshold),
             edges,
             release,
             guarantee.for_person(self.rows_per_person),

@@ -83,9 +83,6 @@ OF_SCORES: Mapping[str, float] = {
 }
 # What decisions tell without outcomes.
 OF_DECISIONS = ("selection_rate",)
-# Groups of fewer people are not judged, nor are those that noise alone may have made.
-_SMALLEST_GROUP = 10
-_SURELY = 0.99999
 
 
 def greater_is_worse(metric: str) -> bool:
@@ -204,12 +201,6 @@ class Histogram:
         place = int(np.searchsorted(below, 0.5 * (1.0 - confidence), side="right"))
         return float(-numbers[place])
 
-    def fewest_judged(self, confidence: float) -> tuple[float, int]:
-        """Return by how much a size may be wrong, and up from which a group is judged with that."""
-        half = self.size_error(confidence)
-        # an empty group is below this but for one time in 200,000
-        return half, max(_SMALLEST_GROUP, math.ceil(half + self.size_error(_SURELY)) + 1)
-
     # What bins tell beside rates.
 
     def _deviations(self, confidence: float) -> tuple[float, float]:
@@ -297,7 +288,10 @@ class Histogram:
         is 0 at the true mean; the two are added in squares.
         """
         bound = OF_SCORES[metric]
-        losses = _losses(metric, self.middles) / bound
+        scores = np.stack([1.0 - self.middles, self.middles])  # of the class that is true
+        losses = (1.0 - scores) ** 2
+        if metric == "log_loss":
+            losses = -np.log(np.maximum(scores, _SMALLEST_PROBABILITY)) / bound
         _, noisy = self._deviations(confidence)
         n, level = float(counts.sum()), 0.5 * (1.0 - confidence)
         mean = min(max(float((losses * counts).sum()) / n, 0.0), 1.0)
@@ -320,14 +314,6 @@ class Histogram:
 
         high, low = above(mean, losses), 1.0 - above(1.0 - mean, 1.0 - losses)
         return Interval(bound * mean, bound * min(low, mean), bound * max(high, mean), confidence)
-
-
-def _losses(metric: str, middles: FloatArray) -> FloatArray:
-    """Return the loss of each class and bin, of a score in its middle."""
-    scores = np.stack([1.0 - middles, middles])  # of the class that is true
-    if metric == "squared_error":
-        return np.asarray((1.0 - scores) ** 2)
-    return np.asarray(-np.log(np.maximum(scores, _SMALLEST_PROBABILITY)))
 
 
 def _least_mean(mean: float, variance: float, size: float, level: float) -> float:

@@ -134,15 +134,12 @@ class AuditReport:
         self.verdict = verdict
         self.of: Of = "process" if verdict is None else verdict.of
         judged, *_ = result._judged()
-        if verdict is not None:
-            answers = {one.group: one.answer for one in verdict.groups}
-            if tuple(answers) != result.group_labels:
-                raise InputError("verdict must be of the result, got one of other groups.")
-            judged = tuple(
-                place for place, one in enumerate(answers.values()) if one != "not judged"
-            )
         self._left_out = {*result.group_labels} - {result.group_labels[one] for one in judged}
-        self.worst = result._worst_of(self.metric, judged, self.of)
+        if verdict is not None:
+            if tuple(one.group for one in verdict.groups) != result.group_labels:
+                raise InputError("verdict must be of the result, got one of other groups.")
+            self._left_out = {one.group for one in verdict.groups if one.answer == "not judged"}
+        self.worst = result.worst_groups(leave_out=[*self._left_out], of=self.of)
 
     def html(self) -> str:
         """Return the page.

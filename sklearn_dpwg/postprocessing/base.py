@@ -11,7 +11,6 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from datetime import UTC, datetime
 from typing import Any, Self
 from uuid import uuid4
 
@@ -37,7 +36,7 @@ from sklearn_dpwg.estimators.encode import check_found_groups, stated_rows
 from sklearn_dpwg.estimators.private import unchanged_on_failure
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection.audit_result import AuditResult
-from sklearn_dpwg.inspection.audit_rows import group_name, nested, plain_label, versions_now
+from sklearn_dpwg.inspection.audit_rows import group_name, nested, plain_label
 from sklearn_dpwg.ledger.costs import Holdings, StartCost, holdings_of, own_costs
 from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.model_selection.fit_then_release import (
@@ -486,8 +485,6 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
                 confidence=0.95,
                 privacy_=guarantee,
                 model_privacy_=of_model,
-                created=datetime.now(UTC).date().isoformat(),
-                versions=versions_now(),
                 epsilon=float(self.epsilon),
                 n_records=len(codes),
             )
