@@ -336,11 +336,10 @@ class AuditResult:
         place = int(places(label_column([group]), self.group_labels)[0])
         if place < 0:
             raise InputError(f"group must be one of {self.group_labels!r}, got {group!r}.")
-        cells, rates = (self.n_cells, self.n_cells), []
+        label, cells, rates = self.group_labels[place], (self.n_cells, self.n_cells), []
+        how: Any = {"noise": self.noise, "n_cells": cells, "confidence": self.confidence}
         for no, yes in zip(*self.counts[place], strict=True):
-            how: Any = {"noise": self.noise, "n_cells": cells, "confidence": self.confidence}
             one = ratio_interval(yes, no, **how)
-            label = self.group_labels[place]
             rates.append(GroupRate(label, "calibration", one.estimate, one.low, one.high))
         return tuple(rates)
 

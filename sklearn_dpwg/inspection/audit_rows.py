@@ -36,12 +36,9 @@ def class_codes(
     """Return whether each value is the second class."""
     at = places(values, classes)
     if (at < 0).any():
-        what, hint = "classes", ""
-        if name != "y_true":
-            what, hint = "decisions", ", and of scores say kind='scores'"
         raise InputError(
-            f"{name} must hold the {what} {classes[0]!r} and {classes[1]!r} alone, none missing; "
-            f"classes=(negative, positive) names others{hint}."
+            f"{name} must hold the classes {classes[0]!r} and {classes[1]!r} alone, none missing: "
+            f"classes=(negative, positive) names others, and of probabilities say kind='scores'."
         )
     return np.asarray(at == 1)
 

@@ -55,11 +55,6 @@ class CellRate:
     misses: tuple[Cell, ...]
     greater_is_worse: bool = False
 
-    @property
-    def is_of_all(self) -> bool:
-        """Whether every record counts."""
-        return {*self.hits, *self.misses} == set(CELLS)
-
 
 RATES: Mapping[str, CellRate] = {
     "selection_rate": CellRate((_TP, _FP), (_TN, _FN)),
@@ -166,8 +161,9 @@ class Histogram:
 
     def known_size(self, rate: CellRate, group: int) -> int | None:
         """Return the number of records that a noisy rate is of, where it is public."""
-        is_known = self.sizes is not None and self.noise is not None and rate.is_of_all
-        return self.sizes[group] if is_known and self.sizes is not None else None
+        if self.sizes is None or self.noise is None or {*rate.hits, *rate.misses} != {*CELLS}:
+            return None
+        return self.sizes[group]
 
     def pooled(self, groups: tuple[int, ...]) -> Histogram:
         """Return the counts of some groups together, as of one group."""

@@ -327,8 +327,11 @@ class Comparison:
             return None
         judged = self.counts.of(list(self.judged))
         others = judged.all_but_one()
-        pair = (judged, others) if greater_is_worse(self.metric) else (others, judged)
-        beyond = excess(*pair, self.margin)
+        low, high = (judged, others) if greater_is_worse(self.metric) else (others, judged)
+        factor, gap = self.margin.factor, self.margin.gap
+        variance = low.variances() + factor**2 * high.variances()
+        # by how many deviations low rates are below what high ones allow
+        beyond = _in_deviations(factor * high.rates - gap - low.rates, variance)
         for place in np.argsort(-beyond)[:_N_TRIED].tolist():
             one = self.judged[place]
             rest = self._others(one)
@@ -461,10 +464,6 @@ class Counts:
         """Return for each group the counts of all others together."""
         return self._each(lambda values: values.sum(axis=-1, keepdims=True) - values)
 
-    def together(self) -> Counts:
-        """Return the counts of all groups together, as of one group."""
-        return self._each(lambda values: values.sum(axis=-1, keepdims=True))
-
     def of(self, groups: list[int]) -> Counts:
         """Return the counts of some groups."""
         return self._each(lambda values: values[..., groups])
@@ -472,12 +471,6 @@ class Counts:
     def _each(self, change: Callable[[FloatArray], Any]) -> Counts:
         arrays = {name: one for name, one in vars(self).items() if isinstance(one, np.ndarray)}
         return replace(self, **{name: change(one) for name, one in arrays.items()})
-
-
-def excess(low: Counts, high: Counts, margin: Margin) -> FloatArray:
-    """Return by how many deviations low rates are below what high ones allow."""
-    variance = low.variances() + margin.factor**2 * high.variances()
-    return _in_deviations(margin.factor * high.rates - margin.gap - low.rates, variance)
 
 
 def _in_deviations(distance: FloatArray | float, variance: FloatArray) -> FloatArray:
@@ -542,7 +535,7 @@ class _Shifts:
     """
 
     def __init__(self, counts: Counts, margin: Margin, error: float) -> None:
-        every = counts.together()
+        every = counts._each(lambda values: values.sum(axis=-1, keepdims=True))
         room = -ndtri(error if margin.is_ratio else 0.5 * error) * np.sqrt(every.variances())
         # the highest rate is at least that of all groups together, by a difference not far from it
         highest = max(float((every.rates - room)[0]), 0.0)

@@ -220,8 +220,6 @@ class _WorstGroupScorer(frames.PlainlyStored):
         """Say under which name metadata comes, as of the scorers of scikit-learn."""
         if not get_config()["enable_metadata_routing"]:
             raise RuntimeError("set_score_request needs enable_metadata_routing=True.")
-        if self.group_by is not None and requests.get("groups"):
-            raise InputError("groups cannot be requested where group_by is set: use one of them.")
         self._requests = requests
         return self
 

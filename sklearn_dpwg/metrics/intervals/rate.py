@@ -57,8 +57,8 @@ def wilson(
 
 # Tail probabilities of a binomial count with whole-number noise.
 
-# Rates at which a logarithm of the odds is finite; the probability of any count hardly differs.
-_LOWEST_RATE, _HIGHEST_RATE = 1e-300, 1.0 - 1e-16
+# Rates and tails whose log odds and probits are finite; hardly any probability differs there.
+_LOWEST, _HIGHEST = 1e-300, 1.0 - 1e-16
 
 Counts = NDArray[np.int64]
 
@@ -126,7 +126,7 @@ class Piece:
 
     def tail(self, rate: float, which: slice = slice(None)) -> FloatArray:
         """Return the probability for each of the totals."""
-        rate = min(max(rate, _LOWEST_RATE), _HIGHEST_RATE)
+        rate = min(max(rate, _LOWEST), _HIGHEST)
         log_rest, totals = math.log1p(-rate), self._totals[which]
         log_odds = math.log(rate) - log_rest
         start = self._first[which] * log_odds + totals * log_rest
@@ -148,8 +148,6 @@ def _log_factorials(numbers: Counts) -> FloatArray:
 
 # Limits are found to so much in the angle arcsin √rate, where a probit is nearly a line.
 _ANGLE_TOLERANCE = 1e-12
-# Probabilities at the ends of what a float holds, so that a probit stays finite.
-_SMALLEST_TAIL, _MAX_TAIL = 1e-300, 1.0 - 1e-16
 # A total need not be solved for if its tail is above the level by no more than this part.
 _LEVEL_TOLERANCE = 1e-7
 
@@ -197,7 +195,7 @@ def _crossing(piece: Piece, place: int, level: float, above: float) -> float:
 
     def excess(angle: float) -> float:
         (tail,) = piece.tail(math.sin(angle) ** 2, slice(place, place + 1))
-        return float(ndtri(min(max(tail, _SMALLEST_TAIL), _MAX_TAIL)) - ndtri(level))
+        return float(ndtri(min(max(tail, _LOWEST), _HIGHEST)) - ndtri(level))
 
     low, high = (math.asin(math.sqrt(rate)) for rate in (piece.left, above))
     if excess(low) > 0.0:
