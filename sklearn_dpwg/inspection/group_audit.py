@@ -170,9 +170,6 @@ class GroupAudit(PlainlyStored, BaseEstimator):
     one each: Laplace noise of scale 2/ε hides that with δ = 0. ``docs/theory/group-audit.md``
     proves what is promised.
 
-    On records that the model was fitted to, say so by ``same_records_as``: the cost of both is
-    stated together. On held-out records the audit costs only its own.
-
     Examples
     --------
     >>> import numpy as np

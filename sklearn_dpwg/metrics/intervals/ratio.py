@@ -68,10 +68,8 @@ def ratio_interval(
     Notes
     -----
     A rate is kept if neither tail of an exact test rejects it for all totals in a set that holds
-    the true one with probability 99.8 % (Berger and Boos 1994). A set of more than 101 totals is
-    tried on a grid of 41, which proves nothing about those between. Where no rate is left, since
-    noise made the counts impossible, the interval is Fieller's with Wilson's variance.
-    ``docs/theory/intervals.md`` says what of it is proved.
+    the true one with probability 99.8 % (Berger and Boos 1994); where noise made the counts
+    impossible the interval is Fieller's. ``docs/theory/intervals.md`` says what of it is proved.
 
     Examples
     --------
@@ -159,14 +157,11 @@ Limits = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def difference_of_rates(first: Limits, second: Limits) -> Limits:
-    """Return first rates minus second ones, of independent groups, with limits.
+    """Return first rates minus second ones, of independent groups, with MOVER's limits.
 
-    By the method of variance estimates recovery, MOVER (Zou and Donner, Statistics in Medicine 27,
-    2008): the distance of each limit from the estimate is the root of the sum of the squares of the
-    two distances that it is made of. It is not exact, but as good as the limits that it is given.
     Where a limit is 0 or 1, the estimate was cut there too, and its distance is shorter than its
-    error may be: then the limit is that of both tests inverted, one rate's limit less the other's.
-    A rate of nobody, NaN, is anywhere between its limits.
+    error may be: then the limit is that of both tests inverted, one rate's limit less the other's
+    (docs/theory/intervals.md). A rate of nobody, NaN, is anywhere between its limits.
     """
     (p, p_low, p_high), (q, q_low, q_high) = first, second
     unknown = np.isnan(p - q)
@@ -191,11 +186,9 @@ def _is_end(limit: FloatArray) -> NDArray[np.bool_]:
 def ratio_of_rates(first: Limits, second: Limits) -> Limits:
     """Return first rates divided by second ones, of groups that were named beforehand, with limits.
 
-    MOVER for ratios (Donner and Zou, Statistical Methods in Medical Research 21, 2012): ρ is
-    between the limits if MOVER's interval for first − ρ · second holds 0. Where a limit is an end,
-    0 or 1, it is that of both tests inverted, as in `difference_of_rates`. A limit is infinite
-    where the second rate may be 0; a ratio is NaN between 0 and infinity if either rate is NaN, or
-    both are 0.
+    ρ is between the limits if MOVER's interval for first − ρ · second holds 0, and ends 0 and 1 are
+    as in `difference_of_rates`. A limit is infinite where the second rate may be 0; a ratio is NaN
+    between 0 and infinity if either rate is NaN, or both are 0.
     """
     (p, p_low, p_high), (q, q_low, q_high) = first, second
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -232,12 +225,8 @@ def worst_group_set(
     """Return the groups that may be worst, and limits of the worst value and of the gap.
 
     Each of the three statements holds with the confidence: the worst group is among those, its
-    value is within its limits, and so is the distance between the largest and the smallest rate.
-    With α = 1 − confidence and p groups, a group is dropped if MOVER's one-sided limit at α/(p − 1)
-    puts another above it. The worst value is between the largest simultaneous lower limit (at
-    α/(2p)) and the largest ordinary upper limit (at α/2), and the gap between the largest lower
-    limit of a difference of two groups at α/(2p(p − 1)), at least 0, and the largest upper limit at
-    α/2. ``rates`` returns those of all groups at a confidence.
+    value is within its limits, and so is the distance between the largest and the smallest rate
+    (Theorem 3 of docs/theory/intervals.md). ``rates`` returns those of all groups at a confidence.
     """
     error = 1.0 - confidence
 
