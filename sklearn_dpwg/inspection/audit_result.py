@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,12 +17,7 @@ from sklearn_dpwg._checks import open_unit, read_json
 from sklearn_dpwg.data.frames import label_column, places
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import histogram, verdicts, words
-from sklearn_dpwg.inspection.audit_rows import (
-    label_to_plain,
-    left_out_by_name,
-    value_from_plain,
-    value_to_plain,
-)
+from sklearn_dpwg.inspection.audit_rows import left_out_by_name, nested, versions_now
 from sklearn_dpwg.inspection.histogram import RATES, GroupRate, Histogram, Of
 from sklearn_dpwg.inspection.verdicts import Comparison, Verdict
 from sklearn_dpwg.ledger.costs import StartCost
@@ -32,6 +28,11 @@ from sklearn_dpwg.privacy.statement import rounded_up
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# Groups of fewer people are not judged, nor are those that noise alone may have made.
+_SMALLEST_GROUP = 10
+_SURELY = 0.99999
 
 
 class _Metrics:
@@ -97,7 +98,7 @@ class AuditResult:
         What the audit costs, with the model that was fitted to the same records, if one was; and
         what that model costs alone.
     created, versions : str, mapping from str to str
-        Date, in ISO form, and versions of the libraries.
+        Date, in ISO form, and versions of the libraries; by default those of now.
     n_cells : int, default=1
         Of how many noisy numbers each count is the sum; more than one where groups were joined.
     epsilon, n_records : float, int or None
@@ -139,8 +140,8 @@ class AuditResult:
     confidence: float
     privacy_: PrivacyGuarantee
     model_privacy_: PrivacyGuarantee | None
-    created: str
-    versions: dict[str, str]
+    created: str = field(default_factory=lambda: datetime.now(UTC).date().isoformat())
+    versions: dict[str, str] = field(default_factory=versions_now)
     n_cells: int = 1
     epsilon: float = math.inf
     n_records: int | None = None
@@ -226,7 +227,7 @@ class AuditResult:
         return self._with(
             group_labels=tuple(cells),
             group_name=name,
-            counts=tuple(tuple(map(tuple, one.counts[0].tolist())) for one in counted),
+            counts=nested([one.counts[0].tolist() for one in counted]),
             sizes=tuple(sizes) or None,
             n_cells=n_cells.pop() * self.n_cells,
         )
@@ -335,11 +336,10 @@ class AuditResult:
         place = int(places(label_column([group]), self.group_labels)[0])
         if place < 0:
             raise InputError(f"group must be one of {self.group_labels!r}, got {group!r}.")
-        cells, rates = (self.n_cells, self.n_cells), []
+        label, cells, rates = self.group_labels[place], (self.n_cells, self.n_cells), []
+        how: Any = {"noise": self.noise, "n_cells": cells, "confidence": self.confidence}
         for no, yes in zip(*self.counts[place], strict=True):
-            how: Any = {"noise": self.noise, "n_cells": cells, "confidence": self.confidence}
             one = ratio_interval(yes, no, **how)
-            label = self.group_labels[place]
             rates.append(GroupRate(label, "calibration", one.estimate, one.low, one.high))
         return tuple(rates)
 
@@ -371,11 +371,7 @@ class AuditResult:
             A set that holds the worst judged group with the audit's confidence; an empty one where
             no group is judged.
         """
-        return self._worst_of(
-            metric or self._shown_by, self._judged(leave_out, min_fraction)[0], of
-        )
-
-    def _worst_of(self, metric: str, judged: tuple[int, ...], of: Of) -> WorstGroups:
+        metric, (judged, *_) = metric or self._shown_by, self._judged(leave_out, min_fraction)
         self._check_metric(metric, self._counts_of(of).metrics)
         if len(judged) < 2:
             most = histogram.OF_SCORES.get(metric, 1.0)
@@ -552,7 +548,9 @@ class AuditResult:
     def _left_out(self, named: list[Hashable], min_fraction: float) -> dict[int, str]:
         """Return for each group that is not judged the reason, which names public numbers."""
         sizes = self._counted.group_sizes()
-        half, least = self._counted.fewest_judged(self.confidence)
+        half, surely = (self._counted.size_error(one) for one in (self.confidence, _SURELY))
+        # an empty group is below this but for one time in 200,000
+        least = max(_SMALLEST_GROUP, math.ceil(half + surely) + 1)
         reasons: dict[int, str] = {}
         for place, (label, size) in enumerate(zip(self.group_labels, sizes, strict=True)):
             if label in named:
@@ -579,9 +577,9 @@ class AuditResult:
         """
         plain = self.__getstate__()
         plain["epsilon"] = "inf" if math.isinf(self.epsilon) else self.epsilon
-        for name in ("group_labels", "classes"):
-            plain[name] = [label_to_plain(label) for label in plain[name]]
-        return json.dumps(plain, allow_nan=False, indent=1, default=value_to_plain)
+        for name in ("privacy_", "model_privacy_"):
+            plain[name] = plain[name] and json.loads(plain[name].to_json())
+        return json.dumps(plain, allow_nan=False, indent=1, default=asdict)
 
     @classmethod
     def from_json(cls, text: str) -> AuditResult:
@@ -598,10 +596,14 @@ class AuditResult:
             Equal to the one written.
         """
         with read_json(cls, text, [field.name for field in fields(cls)]) as plain:
-            result = cls(**{name: value_from_plain(name, value) for name, value in plain.items()})
-        n_groups, edges = len(result.group_labels), result.score_edges
-        n_bins = 2 if edges is None else len(edges) + 1
-        shapes = {tuple(map(len, table)) for table in result.counts}
+            for name in ("privacy_", "model_privacy_"):
+                if plain[name] is not None:
+                    plain[name] = PrivacyGuarantee.from_json(json.dumps(plain[name]))
+            plain["noise"] = plain["noise"] and IntegerNoise(**plain["noise"])
+            result = cls(**{name: nested(value) for name, value in plain.items()})
+            n_groups, edges = len(result.group_labels), result.score_edges
+            n_bins = 2 if edges is None else len(edges) + 1
+            shapes = {tuple(map(len, table)) for table in result.counts}
         if len(result.counts) != n_groups or shapes not in ({(n_bins,)}, {(n_bins, n_bins)}):
             raise InputError(
                 f"counts must be of {n_groups} groups by class, each of {n_bins} bins, and are not."

@@ -1,23 +1,18 @@
-"""What goes into an audit, checked: rows as codes, parameters; and the fields of a file."""
+"""What goes into an audit, checked: rows as codes, and parameters."""
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Hashable, Sequence, Set
-from dataclasses import asdict
 from importlib.metadata import version
-from numbers import Real
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_dpwg._checks import open_unit, real_number
+from sklearn_dpwg._checks import real_number
 from sklearn_dpwg._version import __version__
 from sklearn_dpwg.data.frames import (
-    checked_labels,
     label_column,
     places,
     plain,
@@ -27,7 +22,7 @@ from sklearn_dpwg.data.frames import (
 from sklearn_dpwg.data.groups import GroupBy, names_of_columns
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.ledger.costs import Holdings, StartCost, holdings_of
-from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee
+from sklearn_dpwg.privacy import PrivacyGuarantee
 
 
 def group_name(groups: Any, group_by: GroupBy | None) -> str:
@@ -41,12 +36,9 @@ def class_codes(
     """Return whether each value is the second class."""
     at = places(values, classes)
     if (at < 0).any():
-        what, hint = "classes", ""
-        if name != "y_true":
-            what, hint = "decisions", ", and of scores say kind='scores'"
         raise InputError(
-            f"{name} must hold the {what} {classes[0]!r} and {classes[1]!r} alone, none missing; "
-            f"classes=(negative, positive) names others{hint}."
+            f"{name} must hold the classes {classes[0]!r} and {classes[1]!r} alone, none missing: "
+            f"classes=(negative, positive) names others, and of probabilities say kind='scores'."
         )
     return np.asarray(at == 1)
 
@@ -119,15 +111,10 @@ def two_classes(classes: Any) -> tuple[Hashable, Hashable]:
     return listed[0], listed[1]
 
 
-def threshold_and_edges(threshold: Any, score_edges: Any) -> tuple[float, tuple[float, ...] | None]:
-    """Return the threshold, and the inner edges of the bins with it among them."""
-    if not (isinstance(threshold, Real) and 0.0 < float(threshold) <= 1.0):
-        raise InputError(
-            f"threshold must be a number fixed in advance, above 0 and at most 1, got "
-            f"{threshold!r}."
-        )
+def inner_edges_of(score_edges: Any, threshold: float) -> tuple[float, ...] | None:
+    """Return the inner edges of the bins, the threshold among them, None if nobody names any."""
     if score_edges is None:
-        return float(threshold), None
+        return None
     edges = np.asarray(score_edges, dtype=np.float64)
     rise = edges.ndim == 1 and bool((np.diff(edges, prepend=0.0) > 0.0).all())
     if not rise or threshold not in edges or edges[-1] > 1.0:
@@ -135,7 +122,7 @@ def threshold_and_edges(threshold: Any, score_edges: Any) -> tuple[float, tuple[
             f"score_edges must be numbers above 0 and at most 1 that increase, the threshold "
             f"{threshold!r} among them, got {score_edges!r}."
         )
-    return float(threshold), tuple(edges.tolist())
+    return tuple(edges.tolist())
 
 
 def left_out_by_name(
@@ -161,72 +148,9 @@ def left_out_by_name(
         (reference,) = as_written([reference], "reference")
         if reference in named:
             raise InputError(f"reference must be a group that is not left out, got {reference!r}.")
-    if len(set(group_labels).difference(named)) < 2:
-        raise InputError(
-            f"leave_out must leave 2 of the groups {group_labels!r} at least, got {named!r}."
-        )
     return named, reference
 
 
-def check_choices(audit: Any, kind: Any) -> None:
-    """Refuse wrong names and numbers, and a private audit of groups that nobody declared."""
-    if kind not in ("scores", "decisions"):
-        raise InputError(f"kind must be 'scores' or 'decisions', got {kind!r}.")
-    if audit.sizes not in ("hidden", "public"):
-        raise InputError(f"sizes must be 'hidden' or 'public', got {audit.sizes!r}.")
-    open_unit(audit.confidence, "confidence")
-    if audit.rows_per_person not in (None, 1):
-        raise InputError(
-            f"rows_per_person of an audit must be 1 or None, got {audit.rows_per_person!r}: keep "
-            f"one row of each person, as preprocessing.bound_rows_per_person(..., k=1) does."
-        )
-    if audit.group_labels is not None:
-        check_several(len(checked_labels(audit.group_labels)))
-    elif audit.epsilon < math.inf:
-        raise InputError(
-            "group_labels must be declared where epsilon is finite, as labels that are found "
-            "in the records would be released without noise, got None."
-        )
-
-
-def check_several(n_groups: int) -> None:
-    """Refuse a single group."""
-    if n_groups < 2:
-        raise InputError(
-            f"group_labels must name at least two groups, as one has no ratio, got {n_groups}."
-        )
-
-
-# Fields of a file.
-
-
-def value_to_plain(value: Any) -> Any:
-    """Return a guarantee or a law of noise as JSON holds it."""
-    return json.loads(value.to_json()) if isinstance(value, PrivacyGuarantee) else asdict(value)
-
-
-def label_to_plain(label: Hashable) -> Any:
-    """Return a label as JSON holds it, which knows no tuples."""
-    if isinstance(label, tuple):
-        return {"tuple": [label_to_plain(part) for part in label]}
-    return label
-
-
-def label_from_plain(plain: Any) -> Hashable:
-    """Return the label that `label_to_plain` wrote."""
-    return tuple(map(label_from_plain, plain["tuple"])) if isinstance(plain, dict) else plain
-
-
-def value_from_plain(name: str, plain: Any) -> Any:
-    """Return the value of a field of a result."""
-    if plain is None:
-        return None
-    if name in ("group_labels", "classes"):
-        return tuple(map(label_from_plain, plain))
-    if name in ("privacy_", "model_privacy_"):
-        return PrivacyGuarantee.from_json(json.dumps(plain))
-    if name == "counts":
-        return tuple(tuple(map(tuple, table)) for table in plain)
-    if name == "noise":
-        return IntegerNoise(**plain)
-    return tuple(plain) if name in ("sizes", "score_edges") else plain
+def nested(values: Any) -> Any:
+    """Return lists, and those in them, as tuples."""
+    return tuple(map(nested, values)) if isinstance(values, list) else values

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from sklearn_dpwg._checks import open_unit, whole_number
+from sklearn_dpwg._checks import Rules, above, inside, one_of, open_unit, whole, whole_number
 from sklearn_dpwg.data.frames import PlainlyStored, same_rows
 from sklearn_dpwg.data.groups import (
     GroupBy,
@@ -55,6 +54,14 @@ _RATES = ("selection_rate", "error_rate", "true_positive_rate", "false_positive_
 # Bins by default, and by how much these may widen the interval of a selection rate in a group of so
 # large a part of the mean size: the small ones pay most, and how small they are is secret.
 N_BINS, MAX_PRICE, SMALL = 20, 0.1, 0.25
+
+_RULES = Rules(
+    "GroupAudit",
+    sizes=one_of("hidden", "public"),
+    confidence=inside(0.0, 1.0),
+    threshold=above(0.0, most=1.0),
+    rows_per_person=whole(most=1, or_none=True),
+)
 
 # What scores are: probabilities of the positive class, or classes that were decided for.
 Kind = Literal["scores", "decisions"]
@@ -162,9 +169,6 @@ class GroupAudit(PlainlyStored, BaseEstimator):
     A record is in one cell of one group, so a replacement, its group included, moves two counts by
     one each: Laplace noise of scale 2/ε hides that with δ = 0. ``docs/theory/group-audit.md``
     proves what is promised.
-
-    On records that the model was fitted to, say so by ``same_records_as``: the cost of both is
-    stated together. On held-out records the audit costs only its own.
 
     Examples
     --------
@@ -343,7 +347,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
             group_labels=tuple(audit_rows.plain_label(label) for label in labels),
             group_name=audit_rows.group_name(groups, self.group_by),
             classes=facts.classes,
-            counts=nested(counts),
+            counts=audit_rows.nested(counts.tolist()),
             noise=facts.noise,
             sizes=tuple(sizes.tolist()) if self.sizes == "public" else None,
             threshold=None if edges is None else facts.threshold,
@@ -351,8 +355,6 @@ class GroupAudit(PlainlyStored, BaseEstimator):
             confidence=float(self.confidence),
             privacy_=total,
             model_privacy_=before.guarantee,
-            created=datetime.now(UTC).date().isoformat(),
-            versions=audit_rows.versions_now(),
             epsilon=float(self.epsilon),
             n_records=n_records,
         )
@@ -362,8 +364,15 @@ class GroupAudit(PlainlyStored, BaseEstimator):
     def _facts(self, kind: Any) -> _Facts:
         """Return what follows from the parameters alone, all of them checked."""
         budget = Budget(self.epsilon, self.delta)
-        audit_rows.check_choices(self, kind)
-        threshold, edges = audit_rows.threshold_and_edges(self.threshold, self.score_edges)
+        _RULES.check(self)
+        if kind not in ("scores", "decisions"):
+            raise InputError(f"kind must be 'scores' or 'decisions', got {kind!r}.")
+        if self.group_labels is None and self.epsilon < math.inf:
+            raise InputError(
+                "group_labels must be declared where epsilon is finite, as labels that are found "
+                "in the records would be released without noise, got None."
+            )
+        edges = audit_rows.inner_edges_of(self.score_edges, self.threshold)
         if kind == "decisions" and edges is not None:
             raise InputError(
                 f"score_edges must be None for kind='decisions', got {self.score_edges!r}."
@@ -377,7 +386,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         return _Facts(
             audit_rows.two_classes(self.classes),
             kind,
-            threshold,
+            float(self.threshold),
             edges,
             release,
             guarantee.for_person(self.rows_per_person),
@@ -403,7 +412,8 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         if self.group_by is not None:
             groups = select_groups(groups, self.group_by)
         codes, labels = encode_groups(groups, len(values), self.group_labels, may_be_empty=True)
-        audit_rows.check_several(len(labels))
+        if len(labels) < 2:
+            raise InputError(f"group_labels must name two groups at least, got {len(labels)}.")
         edges, _ = facts.inner_edges(len(values) // len(labels), has_outcomes=has_outcomes)
         if edges is None:
             bins = audit_rows.class_codes(values, facts.classes, "scores").astype(np.intp)
@@ -455,11 +465,6 @@ class _Facts:
             return 1, 1
         below = edges.index(self.threshold) + 1
         return below, len(edges) + 1 - below
-
-
-def nested(counts: NDArray[np.int64]) -> tuple[tuple[tuple[int, ...], ...], ...]:
-    """Return counts as a result keeps them."""
-    return tuple(tuple(map(tuple, table)) for table in counts.tolist())
 
 
 @lru_cache(maxsize=64)  # the accountant is slow, and every run plans

@@ -55,11 +55,6 @@ class CellRate:
     misses: tuple[Cell, ...]
     greater_is_worse: bool = False
 
-    @property
-    def is_of_all(self) -> bool:
-        """Whether every record counts."""
-        return {*self.hits, *self.misses} == set(CELLS)
-
 
 RATES: Mapping[str, CellRate] = {
     "selection_rate": CellRate((_TP, _FP), (_TN, _FN)),
@@ -83,9 +78,6 @@ OF_SCORES: Mapping[str, float] = {
 }
 # What decisions tell without outcomes.
 OF_DECISIONS = ("selection_rate",)
-# Groups of fewer people are not judged, nor are those that noise alone may have made.
-_SMALLEST_GROUP = 10
-_SURELY = 0.99999
 
 
 def greater_is_worse(metric: str) -> bool:
@@ -151,9 +143,9 @@ class Histogram:
         if metric in OF_SCORES:
             return self._of_scores(metric, group, confidence)
         rate = RATES[metric]
-        hits, n_hits = self.total(group, rate.hits)
-        misses, n_misses = self.total(group, rate.misses)
-        known, n_cells = self.known_size(rate, group), (n_hits, n_misses)
+        (hits, n_hits), (misses, n_misses) = self.totals(rate.hits), self.totals(rate.misses)
+        hits, misses, n_cells = int(hits[group]), int(misses[group]), (n_hits, n_misses)
+        known = self.known_size(rate, group)
         if not self.is_sample:
             return census_interval((hits, misses), known, self.noise, n_cells, confidence)
         how: Any = {"noise": self.noise, "n_cells": n_cells, "confidence": confidence}
@@ -164,13 +156,14 @@ class Histogram:
     def fraction(self, metric: str, group: int) -> float:
         """Return a rate without limits, NaN of nobody."""
         rate = RATES[metric]
-        hits, misses = (max(self.total(group, cells)[0], 0) for cells in (rate.hits, rate.misses))
-        return hits / (hits + misses) if hits + misses else math.nan
+        hits, misses = (max(self.totals(one)[0][group], 0) for one in (rate.hits, rate.misses))
+        return float(hits / (hits + misses)) if hits + misses else math.nan
 
     def known_size(self, rate: CellRate, group: int) -> int | None:
         """Return the number of records that a noisy rate is of, where it is public."""
-        is_known = self.sizes is not None and self.noise is not None and rate.is_of_all
-        return self.sizes[group] if is_known and self.sizes is not None else None
+        if self.sizes is None or self.noise is None or {*rate.hits, *rate.misses} != {*CELLS}:
+            return None
+        return self.sizes[group]
 
     def pooled(self, groups: tuple[int, ...]) -> Histogram:
         """Return the counts of some groups together, as of one group."""
@@ -182,12 +175,11 @@ class Histogram:
         """Return the same counts as if they had no noise."""
         return replace(self, counts=np.maximum(self.counts, 0), noise=None)
 
-    def total(self, group: int, cells: Sequence[Cell]) -> tuple[int, int]:
-        """Return the sum of some cells of a group, and of how many noisy numbers it is."""
-        table = self.cells[group]
-        # without outcomes everybody is counted as of one
-        there = [cell for cell in cells if cell[0] < len(table)]
-        total = sum(int(table[cell]) for cell in there)
+    def totals(self, cells: Sequence[Cell]) -> tuple[Any, int]:
+        """Return the sum of some cells by group, and of how many noisy numbers each is."""
+        # without outcomes everybody is counted as of one class
+        there = [(true, decided) for true, decided in cells if true < self.counts.shape[1]]
+        total = sum(self.cells[:, true, decided] for true, decided in there)
         return total, sum(self.n_noisy[decided] for _, decided in there)
 
     def group_sizes(self) -> list[float]:
@@ -204,12 +196,6 @@ class Histogram:
         below = np.cumsum(probabilities)
         place = int(np.searchsorted(below, 0.5 * (1.0 - confidence), side="right"))
         return float(-numbers[place])
-
-    def fewest_judged(self, confidence: float) -> tuple[float, int]:
-        """Return by how much a size may be wrong, and up from which a group is judged with that."""
-        half = self.size_error(confidence)
-        # an empty group is below this but for one time in 200,000
-        return half, max(_SMALLEST_GROUP, math.ceil(half + self.size_error(_SURELY)) + 1)
 
     # What bins tell beside rates.
 
@@ -298,7 +284,10 @@ class Histogram:
         is 0 at the true mean; the two are added in squares.
         """
         bound = OF_SCORES[metric]
-        losses = _losses(metric, self.middles) / bound
+        scores = np.stack([1.0 - self.middles, self.middles])  # of the class that is true
+        losses = (1.0 - scores) ** 2
+        if metric == "log_loss":
+            losses = -np.log(np.maximum(scores, _SMALLEST_PROBABILITY)) / bound
         _, noisy = self._deviations(confidence)
         n, level = float(counts.sum()), 0.5 * (1.0 - confidence)
         mean = min(max(float((losses * counts).sum()) / n, 0.0), 1.0)
@@ -321,14 +310,6 @@ class Histogram:
 
         high, low = above(mean, losses), 1.0 - above(1.0 - mean, 1.0 - losses)
         return Interval(bound * mean, bound * min(low, mean), bound * max(high, mean), confidence)
-
-
-def _losses(metric: str, middles: FloatArray) -> FloatArray:
-    """Return the loss of each class and bin, of a score in its middle."""
-    scores = np.stack([1.0 - middles, middles])  # of the class that is true
-    if metric == "squared_error":
-        return np.asarray((1.0 - scores) ** 2)
-    return np.asarray(-np.log(np.maximum(scores, _SMALLEST_PROBABILITY)))
 
 
 def _least_mean(mean: float, variance: float, size: float, level: float) -> float:

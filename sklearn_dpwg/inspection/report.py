@@ -88,9 +88,6 @@ class AuditReport:
         Title of the page.
     notes : str, or sequence of str, default=()
         Paragraphs under the title, such as what the model is for, or how the audit was made.
-    metric : str, optional
-        By which groups are worst off: one of `AuditResult.METRICS`; by default the error rate, or
-        the selection rate where no outcomes were counted.
     verdict : Verdict, optional
         What `AuditResult.verdict` answered, to be shown; by default nothing is judged. The
         four-fifths rule is about selection rates, where people are selected for something. With
@@ -126,7 +123,6 @@ class AuditReport:
         *,
         title: str | None = None,
         notes: str | Sequence[str] = (),
-        metric: str | None = None,
         verdict: Verdict | None = None,
     ) -> None:
         if not isinstance(result, AuditResult):
@@ -134,19 +130,16 @@ class AuditReport:
         self.result = result
         self.title = visible(title or f"Audit by {visible(result.group_name)}")
         self.notes = [visible(note) for note in ((notes,) if isinstance(notes, str) else notes)]
-        self.metric = metric or result._shown_by
+        self.metric = result._shown_by
         self.verdict = verdict
         self.of: Of = "process" if verdict is None else verdict.of
         judged, *_ = result._judged()
-        if verdict is not None:
-            answers = {one.group: one.answer for one in verdict.groups}
-            if tuple(answers) != result.group_labels:
-                raise InputError("verdict must be of the result, got one of other groups.")
-            judged = tuple(
-                place for place, one in enumerate(answers.values()) if one != "not judged"
-            )
         self._left_out = {*result.group_labels} - {result.group_labels[one] for one in judged}
-        self.worst = result._worst_of(self.metric, judged, self.of)
+        if verdict is not None:
+            if tuple(one.group for one in verdict.groups) != result.group_labels:
+                raise InputError("verdict must be of the result, got one of other groups.")
+            self._left_out = {one.group for one in verdict.groups if one.answer == "not judged"}
+        self.worst = result.worst_groups(leave_out=[*self._left_out], of=self.of)
 
     def html(self) -> str:
         """Return the page.

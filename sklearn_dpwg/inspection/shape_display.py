@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -61,16 +60,10 @@ def shape_functions(model: Any, schema: Any = None, *, of: Hashable = None) -> t
         weights and public values, so it costs no privacy.
     """
     inner, schema = parts_of(model, schema)
-    weights, columns = _weights_of(inner, of), schema._seen()
-    effects = {
-        one.name: Effect(
-            one.name, one.values, one.effects(weights), one.is_number, one.may_be_missing
-        )
-        for one in columns
-    }
-    for one in columns:
-        axes = tuple(effects[name] for name in one.of)
-        effects[one.name] = replace(effects[one.name], axes=axes)
+    weights, effects = _weights_of(inner, of), dict[str, Effect]()
+    for one in schema._seen():  # pairs after the columns that they are of
+        shown = one.name, one.values, one.effects(weights), one.is_number, one.may_be_missing
+        effects[one.name] = Effect(*shown, tuple(effects[name] for name in one.of))
     return tuple(sorted(effects.values(), key=lambda one: -one.size))
 
 
@@ -158,29 +151,21 @@ class ShapeDisplay:
         )
         for ax in self.axes_.flat[len(self.effects) :]:
             ax.set_visible(False)
-        for ax, effect in zip(self.axes_.flat, self.effects, strict=False):
-            self._draw(ax, effect)
-        self.figure_.supylabel(f"effect ({self.unit})", fontsize="small")
-        return self
-
-    def _draw(self, ax: Any, effect: Effect) -> None:
-        displays.bare(ax)
-        if effect.axes:
-            _draw_map(ax, effect)
-        else:
-            ax.axhline(0.0, zorder=1, **displays.DASHED)
-            _draw_column(ax, effect)
-            ax.set_ylim(*self._limits)
-        name = words.cut(words.text_of(effect.name), 22 if effect.axes else 28)
-        ax.set_title(name, parse_math=False, loc="left", fontsize="small")
-        ax.tick_params(labelsize="x-small")
-
-    @cached_property
-    def _limits(self) -> tuple[float, float]:
-        """Ends of the axis that all columns share."""
         ends = np.concatenate([[0.0], *(one.effects for one in self.effects if not one.axes)])
         room = 0.06 * max(float(np.ptp(ends)), 1e-9)
-        return float(ends.min()) - room, float(ends.max()) + room
+        for ax, effect in zip(self.axes_.flat, self.effects, strict=False):
+            displays.bare(ax)
+            if effect.axes:
+                _draw_map(ax, effect)
+            else:  # on an axis that all columns share
+                ax.axhline(0.0, zorder=1, **displays.DASHED)
+                _draw_column(ax, effect)
+                ax.set_ylim(float(ends.min()) - room, float(ends.max()) + room)
+            name = words.cut(words.text_of(effect.name), 22 if effect.axes else 28)
+            ax.set_title(name, parse_math=False, loc="left", fontsize="small")
+            ax.tick_params(labelsize="x-small")
+        self.figure_.supylabel(f"effect ({self.unit})", fontsize="small")
+        return self
 
 
 def _draw_column(ax: Any, effect: Effect) -> None:

@@ -327,8 +327,11 @@ class Comparison:
             return None
         judged = self.counts.of(list(self.judged))
         others = judged.all_but_one()
-        pair = (judged, others) if greater_is_worse(self.metric) else (others, judged)
-        beyond = excess(*pair, self.margin)
+        low, high = (judged, others) if greater_is_worse(self.metric) else (others, judged)
+        factor, gap = self.margin.factor, self.margin.gap
+        variance = low.variances() + factor**2 * high.variances()
+        # by how many deviations low rates are below what high ones allow
+        beyond = _in_deviations(factor * high.rates - gap - low.rates, variance)
         for place in np.argsort(-beyond)[:_N_TRIED].tolist():
             one = self.judged[place]
             rest = self._others(one)
@@ -424,16 +427,13 @@ class Counts:
     @classmethod
     def of_rate(cls, counted: Histogram, metric: str) -> Counts:
         """Return the hits and misses of a rate in all groups of a histogram."""
-        rate, groups = RATES[metric], range(len(counted.counts))
-        hits, misses = (
-            np.array([counted.total(one, cells) for one in groups], dtype=np.float64)
-            for cells in (rate.hits, rate.misses)
-        )
+        rate, n_groups = RATES[metric], len(counted.counts)
+        (hits, n_hits), (misses, n_misses) = counted.totals(rate.hits), counted.totals(rate.misses)
         variance = 0.0 if counted.noise is None else counted.noise.std**2
-        known = [counted.known_size(rate, one) for one in groups]
+        noise = np.full(n_groups, n_hits * variance), np.full(n_groups, n_misses * variance)
+        known = [counted.known_size(rate, one) for one in range(n_groups)]
         totals = None if None in known else np.array(known, dtype=np.float64)
-        noise = (hits[:, 1] * variance, misses[:, 1] * variance)
-        return cls(hits[:, 0], misses[:, 0], *noise, totals, counted.is_sample)
+        return cls(hits.astype(float), misses.astype(float), *noise, totals, counted.is_sample)
 
     @property
     def sizes(self) -> FloatArray:
@@ -464,10 +464,6 @@ class Counts:
         """Return for each group the counts of all others together."""
         return self._each(lambda values: values.sum(axis=-1, keepdims=True) - values)
 
-    def together(self) -> Counts:
-        """Return the counts of all groups together, as of one group."""
-        return self._each(lambda values: values.sum(axis=-1, keepdims=True))
-
     def of(self, groups: list[int]) -> Counts:
         """Return the counts of some groups."""
         return self._each(lambda values: values[..., groups])
@@ -477,13 +473,7 @@ class Counts:
         return replace(self, **{name: change(one) for name, one in arrays.items()})
 
 
-def excess(low: Counts, high: Counts, margin: Margin) -> FloatArray:
-    """Return by how many deviations low rates are below what high ones allow."""
-    variance = low.variances() + margin.factor**2 * high.variances()
-    return _in_deviations(margin.factor * high.rates - margin.gap - low.rates, variance)
-
-
-def _in_deviations(distance: FloatArray, variance: FloatArray) -> FloatArray:
+def _in_deviations(distance: FloatArray | float, variance: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.nan_to_num(distance / np.sqrt(variance), nan=0.0, posinf=np.inf, neginf=-np.inf)
 
@@ -507,7 +497,7 @@ def levels_of(counts: Counts, margin: Margin, error: float) -> Levels:
     if n_groups < 2:
         return Levels(0.0, error)
     limit = (_FRACTION_OF_LIMIT if n_groups > 2 else _FRACTION_OF_TWO) * error
-    shifts, left = _shifts(counts, margin, limit), error - limit
+    shifts, left = _Shifts(counts, margin, limit), error - limit
     if n_groups == 2:
 
         def of_two(level: float) -> float:
@@ -536,26 +526,41 @@ def _largest_level(errors: Callable[[float], float], error: float, part: float) 
     return math.exp(low)
 
 
-@dataclass(frozen=True)
 class _Shifts:
     """How far within the margin a contrast is, in deviations, where others share its end.
 
     Of a low group against all others, if all others were low too; of all others against a high
-    group, if all others were high; the groups' fractions; of pairs whose groups are at one end; of
-    the first two groups in reverse.
+    group, if all others were high; of pairs whose groups are at one end; of the first two groups in
+    reverse.
     """
 
-    low: FloatArray
-    high: FloatArray
-    fractions: FloatArray
-    pairs: FloatArray
-    reverse: float
-
-    @cached_property
-    def _edges(self) -> tuple[FloatArray, FloatArray]:
-        """Return fractions of the records that low groups may have, by small ranges."""
+    def __init__(self, counts: Counts, margin: Margin, error: float) -> None:
+        every = counts._each(lambda values: values.sum(axis=-1, keepdims=True))
+        room = -ndtri(error if margin.is_ratio else 0.5 * error) * np.sqrt(every.variances())
+        # the highest rate is at least that of all groups together, by a difference not far from it
+        highest = max(float((every.rates - room)[0]), 0.0)
+        spread = (1.0 - margin.factor) * highest + margin.gap
+        lowest = max(highest - spread, 0.0)
+        ends: tuple[float, ...] = (lowest, highest)
+        if not margin.is_ratio:
+            top = min(float((every.rates + room)[0]) + spread, 1.0)
+            ends = (lowest, top, min(max(0.5, lowest), top))
+        own, others = (
+            np.max([each.variances(end) for end in ends], axis=0)
+            for each in (counts, counts.all_but_one())
+        )
+        square = margin.factor**2
+        pairs = np.maximum(own[:, None] + square * own, own + square * own[:, None])
+        within = (1.0 - margin.factor) * lowest + margin.gap
+        reverse = (1.0 - square) * highest + (1.0 + margin.factor) * margin.gap
+        self.low = _in_deviations(margin.factor * spread, own + square * others)
+        self.high = _in_deviations(spread, others + square * own)
+        self.pairs = _in_deviations(within, pairs)
+        self.reverse = float(_in_deviations(reverse, pairs)[0, 1])
+        self.fractions = counts.sizes / counts.sizes.sum()
+        # fractions of the records that low groups may have, by small ranges
         edges = np.linspace(0.0, 1.0, _N_FRACTIONS + 1)
-        return edges[:-1] - _ROUNDING, edges[1:] + _ROUNDING
+        self._edges = edges[:-1] - _ROUNDING, edges[1:] + _ROUNDING
 
     @cached_property
     def _n_across(self) -> FloatArray:
@@ -578,34 +583,6 @@ class _Shifts:
         """Return a bound of the sum of errors of pairs, by fraction: few are at both ends."""
         inner = ndtr(ndtri(level) - self.pairs)
         return self._n_across * level + float(inner.sum() - np.trace(inner))
-
-
-def _shifts(counts: Counts, margin: Margin, error: float) -> _Shifts:
-    every = counts.together()
-    room = -ndtri(error if margin.is_ratio else 0.5 * error) * np.sqrt(every.variances())
-    # the highest rate is at least that of all groups together, and by a difference not far from it
-    highest = max(float((every.rates - room)[0]), 0.0)
-    spread = (1.0 - margin.factor) * highest + margin.gap
-    lowest = max(highest - spread, 0.0)
-    ends: tuple[float, ...] = (lowest, highest)
-    if not margin.is_ratio:
-        top = min(float((every.rates + room)[0]) + spread, 1.0)
-        ends = (lowest, top, min(max(0.5, lowest), top))
-
-    def at(of: Counts) -> FloatArray:
-        return np.max([of.variances(end) for end in ends], axis=0)
-
-    own, others, square = at(counts), at(counts.all_but_one()), margin.factor**2
-    ones = np.ones_like(own)
-    low = _in_deviations(margin.factor * spread * ones, own + square * others)
-    high = _in_deviations(spread * ones, others + square * own)
-    pairs = np.maximum(own[:, None] + square * own, own + square * own[:, None])
-    ones = np.ones_like(pairs)
-    within = _in_deviations(((1.0 - margin.factor) * lowest + margin.gap) * ones, pairs)
-    reverse = (1.0 - square) * highest + (1.0 + margin.factor) * margin.gap
-    fractions = counts.sizes / counts.sizes.sum()
-    of_two = float(_in_deviations(reverse * ones, pairs)[0, 1])
-    return _Shifts(low, high, fractions, within, of_two)
 
 
 def _of_one_end(

@@ -9,7 +9,6 @@ from itertools import zip_longest
 
 # Joiners belong to emoji and to Persian; every other character of format is shown by its number.
 _JOINERS = "\u200c\u200d"
-_CONTROLS = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\0": r"\0"}
 _UNSHOWN = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
 # Characters that stand beside an axis, in a sentence, and in a cell of a table of names.
 BESIDE_AN_AXIS, _IN_A_SENTENCE, _IN_A_TABLE = 22, 48, 60
@@ -22,16 +21,12 @@ def visible(text: object) -> str:
 
 def in_line(label: object) -> str:
     """Return a label as one line of a terminal, in which every character shows."""
-    return "".join(map(_visible, str(label)))
-
-
-def _visible(character: str) -> str:
-    if character in _CONTROLS:
-        return _CONTROLS[character]
-    if unicodedata.category(character) in _UNSHOWN and character not in _JOINERS:
-        number = ord(character)
-        return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
-    return character
+    return "".join(
+        one.encode("unicode_escape").decode()
+        if unicodedata.category(one) in _UNSHOWN and one not in _JOINERS
+        else one
+        for one in str(label)
+    )
 
 
 def text_of(label: Hashable) -> str:

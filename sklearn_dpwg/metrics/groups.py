@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from inspect import signature
 from typing import Any
@@ -79,18 +79,6 @@ def is_greater_better(metric: str | Metric) -> bool | None:
     return not name.endswith(("_error", "_loss")) and not name.startswith("false_")
 
 
-@dataclass(frozen=True)
-class Records:
-    """Arrays that metrics are computed of, with an entry a record, and the classes."""
-
-    y_true: NDArray[Any]
-    y_pred: NDArray[Any] | None = None
-    y_score: NDArray[Any] | None = None
-    per_record: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    classes: Collection[Any] | None = None
-    pos_label: Any = None
-
-
 def checked_array(values: Any, name: str, n_records: int | None = None) -> NDArray[Any]:
     """Return an array with an entry a record, of which none is missing."""
     array = np.asarray(values)
@@ -144,36 +132,42 @@ class Measure:
         return interval.low, interval.high
 
 
-def measure(metric: str | Metric, records: Records) -> Measure:
+def measure(
+    metric: str | Metric,
+    truth: NDArray[Any],
+    y_pred: NDArray[Any] | None,
+    y_score: NDArray[Any] | None,
+    per_record: Mapping[str, NDArray[Any]],
+    classes: Collection[Any] | None,
+    pos_label: Any,
+) -> Measure:
     """Return a metric of some records, where all say which classes there are."""
     name, function, keywords = _resolved(metric)
     of_scores = name in _OF_SCORES or (
         not name and not _CALLED_SCORES.isdisjoint(signature(function).parameters)
     )
-    truth = records.y_true
-    is_of_scores = of_scores and records.y_score is not None
-    predicted = records.y_score if is_of_scores else records.y_pred
+    predicted = y_score if of_scores and y_score is not None else y_pred
     if predicted is None:
         raise InputError(f"y_pred must be given for the metric {_name_of(metric)!r}, got None.")
-    taken = signature(function).parameters if records.per_record else {}
-    extra = {key: each for key, each in records.per_record.items() if key in taken}
+    taken = signature(function).parameters if per_record else {}
+    extra = {key: each for key, each in per_record.items() if key in taken}
     if truth.ndim > 1 or name not in (*_OF_CLASSES, *_OF_SCORES, *_RATES):
         return Measure(partial(function, **keywords), truth, predicted, extra)
     if not of_scores:
         _check_classes(name, y_true=truth, y_pred=predicted)
-    stated = records.classes is not None
+    stated = classes is not None
     if not of_scores and (stated or (truth.dtype.kind in "OU") != (predicted.dtype.kind in "OU")):
-        labels = np.asarray(list(records.classes or ())) if stated else pd.unique(truth)
+        labels = np.asarray(list(classes or ())) if stated else pd.unique(truth)
         truth, predicted = spelled(truth, labels), spelled(predicted, labels)
-    known = _known_classes([truth] if of_scores else [truth, predicted], records.classes)
+    known = _known_classes([truth] if of_scores else [truth, predicted], classes)
     if name in ("accuracy_score", "zero_one_loss") and not keywords:
         counted = (truth == predicted) == (name == "accuracy_score")
         return Measure(_rate, truth, counted.astype(float), extra)
-    in_truth = _known_classes([truth], records.classes)
+    in_truth = _known_classes([truth], classes)
     average, positive = keywords.get("average", "binary"), None
     is_binary = predicted.ndim == 1 or predicted.shape[1] == len(known) == 2
     if name in _OF_ONE_CLASS and (is_binary if of_scores else average == "binary"):
-        positive = _positive(name, known, keywords.pop("pos_label", records.pos_label))
+        positive = _positive(name, known, keywords.pop("pos_label", pos_label))
         true, in_truth = truth == positive, [0, 1]
         if predicted.ndim == 2:
             predicted = predicted[:, known.index(positive)]
@@ -352,12 +346,11 @@ def group_table(
     table = pd.DataFrame({"size": [len(each) for each in members]})
     positives: dict[str, None] = {}
     for model, predicted in zip(models, predictions, strict=True):
-        records = Records(truth, predicted, scores, per_record, classes, pos_label)
         for name, metric in named:
             column = f"{model} {name}" if model else name
             if column in table:
                 raise InputError(f"metrics must have different names, got {column!r} twice.")
-            value = measure(metric, records)
+            value = measure(metric, truth, predicted, scores, per_record, classes, pos_label)
             positives |= {} if value.positive is None else {str(value.positive): None}
             table[column] = [value(each) if len(each) >= min_count else np.nan for each in members]
             if intervals and value.function is _rate:

@@ -9,7 +9,7 @@ from functools import partial, update_wrapper
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.metrics import get_scorer, make_scorer
 from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
@@ -220,8 +220,6 @@ class _WorstGroupScorer(frames.PlainlyStored):
         """Say under which name metadata comes, as of the scorers of scikit-learn."""
         if not get_config()["enable_metadata_routing"]:
             raise RuntimeError("set_score_request needs enable_metadata_routing=True.")
-        if self.group_by is not None and requests.get("groups"):
-            raise InputError("groups cannot be requested where group_by is set: use one of them.")
         self._requests = requests
         return self
 
@@ -259,14 +257,14 @@ class _WorstGroupScorer(frames.PlainlyStored):
         known = {label for each in arrays if each.ndim == 1 for label in each.tolist()}
         metric = partial(scoring._score_func, **scoring._kwargs)
 
-        def value(y_true: Any, y_pred: Any, pos_label: Any = None, **per_record: Any) -> float:
+        def score(y_true: Any, y_pred: Any, pos_label: Any = None, **per_record: Any) -> float:
             truth = tables.checked_array(y_true, "y")
             predicted = tables.checked_array(y_pred, "the prediction", len(truth))
             weights = {key: np.asarray(each) for key, each in per_record.items()}
-            records = tables.Records(truth, predicted, predicted, weights, known, pos_label)
-            return tables.measure(metric, records)(np.arange(len(truth)))
+            value = tables.measure(metric, truth, predicted, predicted, weights, known, pos_label)
+            return value(np.arange(len(truth)))
 
-        return value
+        return score
 
     def _score_predictions(
         self,
@@ -321,9 +319,19 @@ class _WorstGroupScorer(frames.PlainlyStored):
         """Return the lowest score of a group."""
         overlap = _of_model(estimator, "overlap")
         overlap = overlap if isinstance(overlap, str) else "cells"
-        known = self._stated() or _labels_of_model(estimator) or None
-        labels, members = of_groups.members_of_groups(groups, n_records, overlap, known)
-        expected = self._expected(estimator, labels, is_passed)
+        stated = [] if self.group_labels is None else frames.plain_list(self.group_labels)
+        fitted = _labels_of_model(estimator)
+        expected = stated or fitted
+        labels, members = of_groups.members_of_groups(groups, n_records, overlap, expected or None)
+        is_own = not is_passed and self.group_by in (None, _of_model(estimator, "group_by"))
+        if not (stated or is_own or not fitted or (frames.places(labels, fitted) >= 0).any()):
+            warn(  # other groups than the model's, or folds of one group each
+                f"no record to score is in a group that the model was fitted with, such as "
+                f"{fitted[0]!r}: the score is that of the worst of {list(labels)[:5]!r} alone. "
+                f"Say group_labels=[...] if these are all groups to score.",
+                GroupsWarning,
+            )
+            expected = []
         labels = frames.spelled(labels, frames.label_column(expected))
         places = dict.fromkeys(expected, np.zeros(0, dtype=np.intp))
         places |= dict(zip(labels, members, strict=True))
@@ -350,22 +358,3 @@ class _WorstGroupScorer(frames.PlainlyStored):
                 "(enable_metadata_routing=True; groups=... in fit, or in params of cross_validate)."
             )
         return groups
-
-    def _stated(self) -> list[Hashable]:
-        return [] if self.group_labels is None else frames.plain_list(self.group_labels)
-
-    def _expected(
-        self, estimator: Any, present: NDArray[np.object_], is_passed: bool
-    ) -> Sequence[Hashable]:
-        fitted, stated = _labels_of_model(estimator), self._stated()
-        is_own = not is_passed and self.group_by in (None, _of_model(estimator, "group_by"))
-        is_known = bool((frames.places(present, fitted) >= 0).any())
-        if stated or not fitted or is_own or is_known:
-            return stated or fitted
-        warn(  # other groups than the model's, or folds of one group each
-            f"no record to score is in a group that the model was fitted with, such as "
-            f"{fitted[0]!r}: the score is that of the worst of {list(present)[:5]!r} alone. "
-            f"Say group_labels=[...] if these are all groups to score.",
-            GroupsWarning,
-        )
-        return []

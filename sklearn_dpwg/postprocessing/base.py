@@ -11,7 +11,6 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from datetime import UTC, datetime
 from typing import Any, Self
 from uuid import uuid4
 
@@ -37,8 +36,7 @@ from sklearn_dpwg.estimators.encode import check_found, stated_rows
 from sklearn_dpwg.estimators.private import unchanged_on_failure
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection.audit_result import AuditResult
-from sklearn_dpwg.inspection.audit_rows import group_name, plain_label, versions_now
-from sklearn_dpwg.inspection.group_audit import nested
+from sklearn_dpwg.inspection.audit_rows import group_name, nested, plain_label
 from sklearn_dpwg.ledger.costs import Holdings, StartCost, holdings_of, own_costs
 from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.model_selection.fit_then_release import (
@@ -480,7 +478,7 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
                 group_labels=tuple(plain_label(label) for label in labels),
                 group_name=group_name(passed, self.group_by),
                 classes=(plain_label(first), plain_label(second)),
-                counts=nested(noisy),
+                counts=nested(noisy.tolist()),
                 noise=None if release is None else noise_on_integers(release),
                 sizes=None if sizes is None else tuple(int(size) for size in sizes),
                 threshold=min(inner, key=lambda edge: abs(edge - 0.5)),
@@ -488,8 +486,6 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
                 confidence=0.95,
                 privacy_=guarantee,
                 model_privacy_=of_model,
-                created=datetime.now(UTC).date().isoformat(),
-                versions=versions_now(),
                 epsilon=float(self.epsilon),
                 n_records=len(codes),
             )

@@ -126,8 +126,6 @@ def test_a_page_of_decisions_is_about_selection_alone():
     assert "selection rate" in page
     for word in ("truly", "error rate", "true positive", "base rate", "four-fifths"):
         assert word not in page.lower(), word
-    with pytest.raises(ValueError, match="metric must be selection_rate"):
-        AuditReport(decisions, metric="error_rate")
 
 
 def test_what_is_no_result_or_of_another_one_is_refused():
@@ -200,7 +198,7 @@ def test_hostile_labels_are_text_in_html(hostile):
     assert not {"img", "b", "link", "iframe"} & set(tags)
     assert [name for _, attrs in page.elements for name in attrs if name.startswith("on")] == []
     shown = page.words
-    for label in ("<script>alert(1)</script>", "{{ 7 * 7 }}{% raw %}", r"$\frac{$", r"nul\0here"):
+    for label in ("<script>alert(1)</script>", "{{ 7 * 7 }}{% raw %}", r"$\frac{$", r"nul\x00here"):
         assert label in shown
     assert "x" * 5_000 + "</td>" + "y" * 4_995 in shown
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\ud800-\udfff]", hostile.html())
@@ -210,7 +208,7 @@ def test_hostile_labels_are_text_in_html(hostile):
 def test_hostile_labels_are_text_in_pictures(hostile):
     picture = re.findall(r"<svg.*?</svg>", hostile.html(), re.DOTALL)[0]
     drawn = [html.unescape(text) for text in re.findall(r"<text[^>]*>(.*?)</text>", picture)]
-    for label in (r"$\frac{$", "=1+1", "white & <b>woman</b>", r"nul\0here", "\u2423same"):
+    for label in (r"$\frac{$", "=1+1", "white & <b>woman</b>", r"nul\x00here", "\u2423same"):
         assert label in drawn
     assert "<b>" not in picture
     assert max(map(len, drawn)) < 40

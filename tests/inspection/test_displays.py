@@ -72,7 +72,7 @@ def test_hostile_labels_are_drawn_as_text():
     [
         ("Black", "Black"),
         ("", "(empty)"),
-        ("a\x00b", r"a\0b"),
+        ("a\x00b", r"a\x00b"),
         (" a ", "\u2423a\u2423"),
         ("   ", "\u2423" * 3),
         ("a\u202eb", r"a\u202eb"),

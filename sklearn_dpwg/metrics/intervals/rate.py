@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.special import bdtrc, betaincinv, gammaln, ndtri
 
 from sklearn_dpwg._checks import FloatArray, open_unit, whole_number
@@ -56,8 +57,8 @@ def wilson(
 
 # Tail probabilities of a binomial count with whole-number noise.
 
-# Rates at which a logarithm of the odds is finite; the probability of any count hardly differs.
-_LOWEST_RATE, _HIGHEST_RATE = 1e-300, 1.0 - 1e-16
+# Rates and tails whose log odds and probits are finite; hardly any probability differs there.
+_LOWEST, _HIGHEST = 1e-300, 1.0 - 1e-16
 
 Counts = NDArray[np.int64]
 
@@ -125,7 +126,7 @@ class Piece:
 
     def tail(self, rate: float, which: slice = slice(None)) -> FloatArray:
         """Return the probability for each of the totals."""
-        rate = min(max(rate, _LOWEST_RATE), _HIGHEST_RATE)
+        rate = min(max(rate, _LOWEST), _HIGHEST)
         log_rest, totals = math.log1p(-rate), self._totals[which]
         log_odds = math.log(rate) - log_rest
         start = self._first[which] * log_odds + totals * log_rest
@@ -145,12 +146,8 @@ def _log_factorials(numbers: Counts) -> FloatArray:
 
 # Confidence limits by inverting tests about a noisy binomial count.
 
-# Limits are found to so much in the angle arcsin √rate, where a probit is nearly a line, or to so
-# much in that probit: in a tail of 2.5 % a part of 10⁹.
-_ANGLE_TOLERANCE = 1e-10
-_PROBIT_TOLERANCE = 4e-10
-# Probabilities at the ends of what a float holds, so that a probit stays finite.
-_SMALLEST_TAIL, _MAX_TAIL = 1e-300, 1.0 - 1e-16
+# Limits are found to so much in the angle arcsin √rate, where a probit is nearly a line.
+_ANGLE_TOLERANCE = 1e-12
 # A total need not be solved for if its tail is above the level by no more than this part.
 _LEVEL_TOLERANCE = 1e-7
 
@@ -175,65 +172,35 @@ def piece_of_both(
     return Piece(totals, observed + lost * totals, factor, survival, *ends)
 
 
-def least_rate(piece: Piece, level: float, guess: float) -> float | None:
+def least_rate(piece: Piece, level: float) -> float | None:
     """Return the least rate of a piece that some total does not reject, None if there is none.
 
     A total rejects a rate where P(statistic ≥ observed) is at most the level. That rises with the
     rate within a piece, so what is not rejected is all that lies above the limit.
     """
-    tails = piece.tail(piece.right)
-    worst = int(tails.argmax())
+    limit, tails = piece.right, piece.tail(piece.right)
+    worst, solved = int(tails.argmax()), set[int]()
     if tails[worst] <= level:
         return None
-    limit, solved = piece.right, set[int]()
-    while worst not in solved:
-        limit = _crossing(piece, worst, level, (limit, float(tails[worst])), min(guess, limit))
+    while worst not in solved and tails[worst] > level * (1.0 + _LEVEL_TOLERANCE):
+        limit = _crossing(piece, worst, level, limit)
         solved.add(worst)
-        guess = limit
         tails = piece.tail(limit)
         worst = int(tails.argmax())
-        if tails[worst] <= level * (1.0 + _LEVEL_TOLERANCE):
-            break
     return limit
 
 
-def _crossing(
-    piece: Piece, place: int, level: float, above: tuple[float, float], guess: float
-) -> float:
-    """Return where the tail for one total crosses the level, the piece's left end if it does not.
+def _crossing(piece: Piece, place: int, level: float, above: float) -> float:
+    """Return where the tail for one total crosses the level, the piece's left end if nowhere."""
 
-    By secants, as probits of tails are almost lines in the angle, with bisections where a secant
-    leaves the bracket; `above` is a rate with its tail, above the level.
-    """
-    target, which = float(ndtri(level)), slice(place, place + 1)
+    def excess(angle: float) -> float:
+        (tail,) = piece.tail(math.sin(angle) ** 2, slice(place, place + 1))
+        return float(ndtri(min(max(tail, _LOWEST), _HIGHEST)) - ndtri(level))
 
-    def excess(tail: float) -> float:
-        return float(ndtri(min(max(tail, _SMALLEST_TAIL), _MAX_TAIL))) - target
-
-    left = low = _angle(piece.left)
-    before = high = _angle(above[0])
-    excess_before = excess(above[1])
-    angle = min(max(_angle(guess), low), 0.999 * high + 0.001 * low)
-    while high - low > _ANGLE_TOLERANCE:
-        at_angle = excess(float(piece.tail(math.sin(angle) ** 2, which)[0]))
-        if at_angle > 0.0 and angle == left:
-            return piece.left
-        low, high = (low, angle) if at_angle > 0.0 else (angle, high)
-        if abs(at_angle) < _PROBIT_TOLERANCE:
-            break
-        rise = at_angle - excess_before
-        step = at_angle * (angle - before) / rise if rise else math.inf
-        before, excess_before = angle, at_angle
-        angle -= step
-        if angle <= left == low and before > left:
-            angle = left
-        elif not low < angle < high:
-            angle = 0.5 * (low + high)
-    return math.sin(angle) ** 2
-
-
-def _angle(rate: float) -> float:
-    return math.asin(math.sqrt(rate))
+    low, high = (math.asin(math.sqrt(rate)) for rate in (piece.left, above))
+    if excess(low) > 0.0:
+        return piece.left
+    return math.sin(brentq(excess, low, high, xtol=_ANGLE_TOLERANCE)) ** 2
 
 
 # Estimates with their limits.
@@ -273,15 +240,13 @@ def interval_about(
 ) -> Interval:
     """Return the interval of least rates of successes and of failures, of which none may be left.
 
-    Where noise made counts impossible the closed one is returned.
+    Where noise made counts impossible the closed one is returned. A NaN moves no limit.
     """
     low, failing = limits
     if low is None or failing is None or low > 1.0 - failing:
         low, high = closed
     else:
         high = 1.0 - failing
-    if math.isnan(estimate):
-        return Interval(estimate, low, high, confidence)
     return Interval(estimate, min(low, estimate), max(high, estimate), confidence)
 
 
@@ -372,10 +337,7 @@ def rate_interval(
             for pair, n_cells_of_pair in ((counts, cells), (counts[::-1], cells[::-1]))
         ]
     closed = wilson(count, total, n_noisy * noise.std**2, confidence)
-    limits = (
-        least_rate(pieces[0], level, closed[0]),
-        least_rate(pieces[1], level, 1.0 - closed[1]),
-    )
+    limits = least_rate(pieces[0], level), least_rate(pieces[1], level)
     return interval_about(min(max(count / total, 0.0), 1.0), limits, closed, confidence)
 
 
@@ -399,6 +361,7 @@ def census_interval(
     """
     hits, misses = counts
     level, kept = 0.5 * (1.0 - confidence), max(hits, 0) + max(misses, 0)
+    kept = 0 if total == 0 else kept
     estimate = max(hits, 0) / kept if kept else math.nan
     low, high = 0.0, 1.0
     if noise is None:
@@ -415,8 +378,6 @@ def census_interval(
         low = _least_fraction(counts, (laws[0], laws[1]), level)
         high = 1.0 - _least_fraction(counts[::-1], (laws[1], laws[0]), level)
     low, high = (low, high) if low <= high else (0.0, 1.0)  # noise made the counts impossible
-    if math.isnan(estimate) or total == 0:
-        return Interval(math.nan, low, high, confidence)
     return Interval(estimate, min(low, estimate), max(high, estimate), confidence)
 
 

@@ -22,54 +22,6 @@ from sklearn_dpwg.metrics.intervals.rate import (
 )
 from sklearn_dpwg.privacy import IntegerNoise
 
-# Pieces of rates that are rejected for certain, by a bound that costs nothing.
-
-# Parts of the exponent that would be best for normal noise; every exponent gives a bound.
-_PARTS = np.array([0.25, 0.5, 0.75, 1.0])
-# So near to 1/scale an exponent still has a finite moment of Laplace noise.
-_MAX_EXPONENT = 0.95
-
-
-def n_surely_rejected(
-    observed: tuple[int, int],
-    noise: IntegerNoise,
-    n_cells: tuple[int, int],
-    most: int,
-    level: float,
-    n_places: int,
-) -> int:
-    """Return how many of the first pieces have P(statistic ≥ observed) at most the level.
-
-    That is by Chernoff's bound with Hoeffding's for the true hits, for every total up to the most.
-    Where w = place / n_places the statistic has a mean of at most total / (2 n_places), and it is
-    w misses below the hits.
-    """
-    hits, misses = observed
-    w = np.arange(n_places + 1) / n_places
-    distance = (1.0 - w) * hits - w * misses - most / (2.0 * n_places)
-    variance = 0.25 * most + noise.std**2 * (n_cells[0] * (1.0 - w) ** 2 + n_cells[1] * w**2)
-    exponents = (distance / np.maximum(variance, 1e-300))[:, None] * _PARTS
-    if noise.mechanism == "laplace":
-        largest = _MAX_EXPONENT / (noise.scale * np.maximum(w, 1.0 - w))
-        exponents = np.minimum(exponents, largest[:, None])
-    exponents = np.maximum(exponents, 0.0)  # a distance below 0 bounds nothing
-    bound = (
-        exponents**2 * (most / 8.0)
-        - exponents * distance[:, None]
-        + n_cells[0] * _log_moment(noise, exponents * (1.0 - w)[:, None])
-        + n_cells[1] * _log_moment(noise, exponents * w[:, None])
-    ).min(axis=1)
-    return int(np.argmax(np.append(bound > math.log(level), True)))
-
-
-def _log_moment(noise: IntegerNoise, exponent: FloatArray) -> FloatArray:
-    """Return log E exp(exponent · noise), for Gaussian noise a bound that is as good."""
-    if noise.mechanism == "gaussian":
-        return 0.5 * (noise.scale * exponent) ** 2
-    a = math.exp(-1.0 / noise.scale)
-    return 2.0 * math.log1p(-a) - np.log1p(-a * np.exp(exponent)) - np.log1p(-a * np.exp(-exponent))
-
-
 # Rates are rounded to twentieths where they weigh hits against misses: what is left of an error in
 # the total is at most a fortieth of it.
 _N_PLACES = 20
@@ -116,10 +68,8 @@ def ratio_interval(
     Notes
     -----
     A rate is kept if neither tail of an exact test rejects it for all totals in a set that holds
-    the true one with probability 99.8 % (Berger and Boos 1994). A set of more than 101 totals is
-    tried on a grid of 41, which proves nothing about those between. Where no rate is left, since
-    noise made the counts impossible, the interval is Fieller's with Wilson's variance.
-    ``docs/theory/intervals.md`` says what of it is proved.
+    the true one with probability 99.8 % (Berger and Boos 1994); where noise made the counts
+    impossible the interval is Fieller's. ``docs/theory/intervals.md`` says what of it is proved.
 
     Examples
     --------
@@ -175,19 +125,25 @@ def _lower_limit(
     """Return the least rate that a total keeps, None if there is none.
 
     The search starts at the piece of a guess and goes left, piece by piece, until all others are
-    rejected for certain; if nothing was kept it goes right to the first of which something is.
+    rejected for certain: beyond the radii of noise and, by Hoeffding's inequality, for true hits so
+    far above their mean half the level is left each, for every total (docs/theory/intervals.md).
+    If nothing was kept it goes right to the first piece of which something is.
     """
     if len(totals) == 0:
         return None
+    radii = [survival_of(noise, (cells,), (1,)).two_sided_radius(0.5 * level) for cells in n_cells]
+    w, most = np.arange(_N_PLACES + 1) / _N_PLACES, float(totals[-1])
+    distance = (1.0 - w) * (counts[0] - radii[0]) - w * (counts[1] + radii[1])
+    is_possible = distance - most / (2 * _N_PLACES) < math.sqrt(0.5 * most * math.log(2.0 / level))
     start = int(np.rint(guess * _N_PLACES))
-    first = n_surely_rejected(counts, noise, n_cells, int(totals[-1]), level, _N_PLACES)
+    first = int(np.argmax(np.append(is_possible, True)))
     least = None
     for place in (*range(start, min(first, start) - 1, -1), *range(start + 1, _N_PLACES + 1)):
         if place > start and least is not None:
             break
         ends = max((place - 0.5) / _N_PLACES, 0.0), min((place + 0.5) / _N_PLACES, 1.0)
         piece = piece_of_both(counts, totals, noise, n_cells, (place, _N_PLACES), ends)
-        limit = least_rate(piece, level, guess)
+        limit = least_rate(piece, level)
         least = least if limit is None else limit
     return least
 
@@ -201,14 +157,11 @@ Limits = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def difference_of_rates(first: Limits, second: Limits) -> Limits:
-    """Return first rates minus second ones, of independent groups, with limits.
+    """Return first rates minus second ones, of independent groups, with MOVER's limits.
 
-    By the method of variance estimates recovery, MOVER (Zou and Donner, Statistics in Medicine 27,
-    2008): the distance of each limit from the estimate is the root of the sum of the squares of the
-    two distances that it is made of. It is not exact, but as good as the limits that it is given.
     Where a limit is 0 or 1, the estimate was cut there too, and its distance is shorter than its
-    error may be: then the limit is that of both tests inverted, one rate's limit less the other's.
-    A rate of nobody, NaN, is anywhere between its limits.
+    error may be: then the limit is that of both tests inverted, one rate's limit less the other's
+    (docs/theory/intervals.md). A rate of nobody, NaN, is anywhere between its limits.
     """
     (p, p_low, p_high), (q, q_low, q_high) = first, second
     unknown = np.isnan(p - q)
@@ -233,11 +186,9 @@ def _is_end(limit: FloatArray) -> NDArray[np.bool_]:
 def ratio_of_rates(first: Limits, second: Limits) -> Limits:
     """Return first rates divided by second ones, of groups that were named beforehand, with limits.
 
-    MOVER for ratios (Donner and Zou, Statistical Methods in Medical Research 21, 2012): ρ is
-    between the limits if MOVER's interval for first − ρ · second holds 0. Where a limit is an end,
-    0 or 1, it is that of both tests inverted, as in `difference_of_rates`. A limit is infinite
-    where the second rate may be 0; a ratio is NaN between 0 and infinity if either rate is NaN, or
-    both are 0.
+    ρ is between the limits if MOVER's interval for first − ρ · second holds 0, and ends 0 and 1 are
+    as in `difference_of_rates`. A limit is infinite where the second rate may be 0; a ratio is NaN
+    between 0 and infinity if either rate is NaN, or both are 0.
     """
     (p, p_low, p_high), (q, q_low, q_high) = first, second
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -274,12 +225,8 @@ def worst_group_set(
     """Return the groups that may be worst, and limits of the worst value and of the gap.
 
     Each of the three statements holds with the confidence: the worst group is among those, its
-    value is within its limits, and so is the distance between the largest and the smallest rate.
-    With α = 1 − confidence and p groups, a group is dropped if MOVER's one-sided limit at α/(p − 1)
-    puts another above it. The worst value is between the largest simultaneous lower limit (at
-    α/(2p)) and the largest ordinary upper limit (at α/2), and the gap between the largest lower
-    limit of a difference of two groups at α/(2p(p − 1)), at least 0, and the largest upper limit at
-    α/2. ``rates`` returns those of all groups at a confidence.
+    value is within its limits, and so is the distance between the largest and the smallest rate
+    (Theorem 3 of docs/theory/intervals.md). ``rates`` returns those of all groups at a confidence.
     """
     error = 1.0 - confidence
 
