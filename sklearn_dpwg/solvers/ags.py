@@ -68,7 +68,7 @@ class AGS(descent.Descent):
         # the first weights count where the average has one more point than there are steps
         weights_sum = float(schedule.n_averaged > schedule.n_steps) * weights
 
-        def choose_group(risks: FloatArray) -> int:
+        def choose(risks: FloatArray) -> int:
             """Update the running means; return the group of the largest, the first of equals."""
             mean_risks[:] += (risks - mean_risks) / min(group_steps.sum() + 1.0, schedule.memory)
             group = int(np.argmax(mean_risks))
@@ -76,9 +76,7 @@ class AGS(descent.Descent):
             return group
 
         for t in range(schedule.n_steps):
-            gradient, noise_std = descent.release_chosen_group(
-                plan, data, weights, choose_group, noise
-            )
+            gradient, noise_std = descent.release_chosen_group(plan, data, weights, choose, noise)
             weights = space.project(weights + momentum.push(gradient, noise_std))
             if t >= schedule.n_steps - schedule.n_averaged:
                 weights_sum = weights_sum + weights

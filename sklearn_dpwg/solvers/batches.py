@@ -26,8 +26,8 @@ class Batches:
     """Sampling rate and noise of steps on Poisson batches.
 
     A step releases the weighted gradient and all group risks of one batch together, with noise of
-    standard deviations ``z Γ max_i λ_i/(q n_i) / √(1-ρ)`` and ``z b/(q n_i) / √ρ``, Γ = 2L. In
-    units of these a record moves both by at most 1/z: docs/theory/mgr.md, section 8. For groups
+    standard deviations ``2 z L max_i λ_i/(q n_i) / √(1-ρ)`` and ``z b/(q n_i) / √ρ``. In units of
+    these a record moves both together by at most 1/z: docs/theory/mgr.md, section 8. For groups
     that overlap, ``max_a Σ_{k∋a} λ_k/n_k`` replaces ``max_i λ_i/n_i`` and ``b √m`` replaces b:
     docs/theory/overlapping-groups.md, Lemma 5. All arrays are (n_groups,).
     """

@@ -75,7 +75,7 @@ def is_worth_centring(problem: Problem) -> bool:
 
 
 def planned_whitening(problem: Problem, mu: float = math.inf) -> str:
-    """Return the name of the release to whiten rows by, "" for none: noise at μ is too large."""
+    """Return the name of the release to whiten rows by; "" if its noise at μ is too large."""
     d, n_records = problem.n_features, problem.n_records
     has_few_columns = d <= MAX_COLUMNS
     of_matrix = MIN_EFFECTIVE_SAMPLE_SIZE * math.sqrt(d)
@@ -192,7 +192,7 @@ def centred_problem(problem: Problem, limit: GradientClip) -> CentredProblem:
 
 
 def row_sum_sensitivity(problem: Problem) -> float:
-    """Return how far replacing one record moves the sum of all rows in L2: 2, and rounding."""
+    """Return the L2 sensitivity of the sum of all rows: 2, and 2⁻⁵¹ a record for rounding."""
     return 2.0 + problem.n_records * 2.0**-51
 
 
@@ -211,7 +211,7 @@ class Centring:
         )
 
     def from_centred(self, weights: FloatArray, problem: Problem) -> FloatArray:
-        """Return the weights that score rows as `weights` score centred rows; (n_weights,)."""
+        """Map weights for centred rows to weights for rows that give the same scores."""
         matrix = weights.reshape(problem.loss.n_outputs, -1).copy()
         matrix[:, :-1] = times(matrix[:, :-1], self.whitening)
         constants = CONSTANT * matrix[:, -1] - matrix[:, :-1] @ self.center
@@ -219,7 +219,7 @@ class Centring:
         return matrix.ravel()
 
     def to_centred(self, weights: FloatArray, problem: Problem) -> FloatArray:
-        """Return the weights that score centred rows as `weights` score rows; (n_weights,)."""
+        """Map weights for rows to weights for centred rows that give the same scores."""
         matrix = weights.reshape(problem.loss.n_outputs, -1).copy()
         constants = problem.intercept_scaling * matrix[:, -1] + matrix[:, :-1] @ self.center
         matrix[:, -1] = constants / CONSTANT
@@ -229,18 +229,17 @@ class Centring:
         return matrix.ravel()
 
     def project(self, weights: FloatArray, problem: Problem) -> FloatArray:
-        """Return the nearest weights whose weights of rows, by `from_centred`, are in the ball.
+        """Return the nearest weights for centred rows whose weights for rows are in the ball.
 
         With A for `from_centred` and w for `weights`, they are ``(I + ν A'A)⁻¹ w``, ν such that the
         norm of A times them is the radius. Along the axes of P, with eigenvalues p, A'A is
         ``diag(p², 0) + r r'``, ``r = (-p c, CONSTANT)/intercept_scaling``.
         """
-        radius, outputs = problem.radius, problem.loss.n_outputs
+        radius = problem.radius
         if np.linalg.norm(self.from_centred(weights, problem)) <= radius:
             return weights
         eigenvalues, axes = self._eigenvalues_and_axes
-        rotated = weights.reshape(outputs, -1).copy()
-        center = self.center
+        rotated, center = weights.reshape(problem.loss.n_outputs, -1).copy(), self.center
         if axes is not None:
             rotated[:, :-1], center = rotated[:, :-1] @ axes, center @ axes
         squares = np.append(eigenvalues**2, 0.0)
@@ -254,6 +253,7 @@ class Centring:
             return rotated * inverse - np.outer(shifts, scaled)
 
         def log_excess(log_multiplier: float) -> float:
+            """Return log(‖A point‖/radius), which falls with ν."""
             point = point_at(math.exp(log_multiplier))
             norm = math.hypot(*(np.sqrt(squares) * point).ravel(), *(point @ rank_one))
             return math.log(norm / radius)
@@ -279,7 +279,7 @@ class Centring:
         return eigenvalues, axes
 
 
-def fractions_before(problem: Problem) -> dict[str, float]:
+def centring_fractions(problem: Problem) -> dict[str, float]:
     """Return the releases before the first step and their fractions of μ²; {} if not centred."""
     if not isinstance(problem, CentredProblem):
         return {}
@@ -288,14 +288,14 @@ def fractions_before(problem: Problem) -> dict[str, float]:
 
 def fraction_left(problem: Problem) -> float:
     """Return the fraction of μ² that centring leaves for the steps."""
-    return reduce(sub, fractions_before(problem).values(), 1.0)
+    return reduce(sub, centring_fractions(problem).values(), 1.0)
 
 
 def releases_before(problem: Problem, mu: float) -> tuple[Release, ...]:
     """Return the releases that centre rows, at their fractions of a budget of μ²."""
     return tuple(
         Release(name, "gaussian", 1.0 / (mu * math.sqrt(fraction)), 1)
-        for name, fraction in fractions_before(problem).items()
+        for name, fraction in centring_fractions(problem).items()
     )
 
 
@@ -317,7 +317,7 @@ def release_centre(plan: Plan, limit: GradientClip, data: Risks, noise: NoiseSou
     sensitivity = row_sum_sensitivity(problem)
     row_sum = noise.gaussian(data.row_sum(), sensitivity=sensitivity, release=mean_release)
     mean = row_sum / n_records
-    # shrink the noisy mean (James and Stein): less where its squared norm exceeds that of the noise
+    # shrink the noisy mean (James and Stein) by the squared norm of its noise, relative to its own
     variance = d * (mean_release.noise_multiplier * sensitivity / n_records) ** 2
     squared_norm = float(mean @ mean)
     shrinkage = max(0.0, 1.0 - variance / squared_norm) if squared_norm > 0.0 else 0.0
@@ -326,7 +326,7 @@ def release_centre(plan: Plan, limit: GradientClip, data: Risks, noise: NoiseSou
     for release in moments_release:  # one or none
         whitening = _release_whitening(problem, data, noise, release, mean, center)
     whitening = on_grid(whitening)
-    # scale rows to a mean square of 1; the sensitivity is 1, and the rounding of before
+    # sensitivity 1, as each square is at most 1, and rounding; then scale to a mean square of 1
     squares = np.array([data.spread(center, whitening=whitening)])
     (noisy,) = noise.gaussian(squares, sensitivity=sensitivity - 1.0, release=spread_release)
     least = max(SHORTEST**2, DEVIATIONS * spread_release.noise_multiplier / n_records)
@@ -366,7 +366,7 @@ def _release_whitening(
     moments = np.zeros_like(sums)
     moments[entries] = noisy / scales / n_records
     std = release.noise_multiplier * sensitivity / n_records
-    if columns_alone:
+    if columns_alone:  # noise: two standard deviations
         return whitening_factors(moments + center * (center - 2.0 * mean), noise=2.0 * std)
     moments[entries[::-1]] = moments[entries]
     moments += np.outer(center, center) - np.outer(center, mean) - np.outer(mean, center)
@@ -389,4 +389,4 @@ def whitening_factors(mean_squares: FloatArray, noise: float) -> FloatArray:
     values = np.maximum(mean_squares, least)
     roots = np.sqrt(values)
     factors = np.sqrt(values.sum() / roots.sum() / roots)
-    return np.asarray(np.minimum(factors, LONGEST_STRETCH - 0.01))
+    return np.asarray(np.minimum(factors, LONGEST_STRETCH - 0.01))  # 0.01 for rounding to a grid

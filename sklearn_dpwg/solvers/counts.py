@@ -26,7 +26,7 @@ class CountStage:
 
     Counts and reserve together dominate the fit, as the second stage costs at most the reserve for
     every value of the counts. An (ε, δ) for it would not be enough: plans of different privacy
-    profiles could each keep it, and a choice among them by the counts would not.
+    profiles could each keep it, but a choice among them by the counts might not.
     """
 
     release: Release | None  # of the counts; None with one group, which has all records

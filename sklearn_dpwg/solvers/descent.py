@@ -126,7 +126,10 @@ class DescentSchedule:
     __repr__ = short_repr
 
     def center_of(self, loss_clip: float) -> float:
-        """Return what is subtracted from losses: the middle of their range if groups are hidden."""
+        """Return the number to subtract from losses: the middle of the range, 0 for public groups.
+
+        A record that changes its group then moves two sums by half the range each.
+        """
         if self.lowest_loss is None:
             return 0.0
         return self.lowest_loss + (loss_clip - self.lowest_loss) / 2.0
@@ -166,14 +169,13 @@ class Momentum:
             slope = float(gradient @ velocity)
             if slope > UPHILL * noise_std * float(np.linalg.norm(velocity)):
                 change = slope - float(self._last_gradient @ velocity)
-                stable = 4.0 / 3.0 * float(velocity @ velocity) / change if change > 0.0 else np.inf
-                shorter = min(SHORTER * self.longest_step, stable)
-                self.longest_step = max(shorter, schedule.step_size)
+                safe = 4.0 / 3.0 * float(velocity @ velocity) / change if change > 0.0 else np.inf
+                self.longest_step = max(min(SHORTER * self.longest_step, safe), schedule.step_size)
                 velocity = np.zeros_like(velocity)
             self._last_gradient = gradient
         step_size, momentum = schedule.step_size, 0.0
         if schedule.initial_distance > 0.0:
-            # step_size/(1 - momentum), how far a gradient moves in the end, is the planned step
+            # with momentum a gradient moves the weights by step_size/(1 - momentum) = planned_step
             run_noise = noise_std * math.sqrt(schedule.n_steps)
             planned_step = schedule.step_fraction * schedule.initial_distance / run_noise
             momentum = min(max(0.0, 1.0 - self.longest_step / planned_step), schedule.max_momentum)
@@ -216,9 +218,9 @@ def release_full_pass(
     # b at this step's clip; the part of b that rounding adds stays
     loss_moves: float | FloatArray = schedule.loss_sensitivity - (schedule.loss_clip - loss_clip)
     if schedule.step == "sampled":
-        drawn = int(noise.rng.choice(len(sizes), p=group_weights))
-        gradient, record_weight = gradients[drawn], 1.0 / sizes[drawn]
-        usual_weight = float(np.sqrt(group_weights @ sizes**-2.0))
+        group = int(noise.rng.choice(len(sizes), p=group_weights))
+        gradient, record_weight = gradients[group], 1.0 / sizes[group]
+        usual_weight = float(np.sqrt(group_weights @ sizes**-2.0))  # root mean square of draws
     else:
         gradient, record_weight = group_weights @ gradients, influence(problem, group_weights)
         if schedule.step == "like the smallest group":
@@ -248,13 +250,12 @@ def release_chosen_group(
     Returned are the noisy gradient, (n_weights,), and the standard deviation of a coordinate's
     noise. With one group `choose` gets a risk of 0.
     """
-    schedule = plan.schedule
+    schedule, loss_moves = plan.schedule, plan.schedule.loss_sensitivity
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
     gradient_release, *risks_release = plan.releases[-min(len(sizes), 2) :]
     losses, gradients = data.sums(weights, loss_clip=schedule.loss_clip)
     risks = np.zeros(1)
     for release in risks_release:  # one, or none with one group
-        loss_moves = schedule.loss_sensitivity
         risks, _ = _noisy_risks(losses, plan.problem, loss_moves, release, noise)
     group = choose(risks)
     mean, sensitivity = gradients[group] / sizes[group], schedule.gradient_diameter / sizes[group]
@@ -308,8 +309,8 @@ class StepRule(ABC):
         self, problem: Problem, solver: Descent, n_steps: int, effective_sample_size: float = 0.0
     ) -> None:
         self.problem, self.solver, self.n_steps = problem, solver, n_steps
-        constants, owner = by_loss(problem.loss, effective_sample_size), solver.rules.owner
-        multiple = constants.loss_clip
+        constants = by_loss(problem.loss, effective_sample_size)
+        multiple, owner = constants.loss_clip, solver.rules.owner
         self.loss_clip = steps.loss_clip(problem, solver.loss_clip, owner, multiple=multiple)
         self.sums = SumSensitivity.of(problem, loss_clip=self.loss_clip)
         self.initial_distance = solver.initial_distance * problem.reach
@@ -353,9 +354,9 @@ class StepRule(ABC):
         """
         problem, n_steps = self.problem, self.n_steps
         is_smooth = math.isfinite(problem.smoothness)
-        longest_total = n_steps * self.longest_step / (1.0 - self.max_momentum)
-        if not is_smooth:
-            longest_total = n_steps * self.step_size
+        longest_total = n_steps * self.step_size
+        if is_smooth:
+            longest_total = n_steps * self.longest_step / (1.0 - self.max_momentum)
         total_step = np.full_like(noise.gradient, longest_total)
         if not self.is_fixed:
             coordinate_stds = np.sqrt(noise.gradient / problem.n_weights)
@@ -371,7 +372,10 @@ class StepRule(ABC):
         """Return the regret of the group weights if group i is the worst off; (n_groups,)."""
 
     def best_risk_fraction(self, noise_at: Callable[[float], RunNoise]) -> float:
-        """Return the fraction of μ² for the risks, where None of least bound by ``noise_at``."""
+        """Return the fraction of μ² for the risks: the solver's, or the one of least bound.
+
+        ``noise_at`` maps a fraction to the noise of the run at that fraction.
+        """
         if self.problem.n_groups == 1:
             return 0.0
         if self.solver.risk_fraction is not None:
@@ -406,12 +410,12 @@ class StepRule(ABC):
 def pay_for_passes(rule: StepRule, budget: Budget) -> tuple[tuple[Release, ...], RunNoise]:
     """Return the releases of a run on full passes, which spend the budget, and their noise."""
     n_steps = rule.n_steps
+    # all multipliers are for a total of μ² = n_steps; `calibrate` scales them to the budget
     centring_releases = centring.releases_before(rule.problem, math.sqrt(n_steps))
     centring_cost = sum([1.0 / release.noise_multiplier**2 for release in centring_releases])
     fraction_left = 1.0 - centring_cost / n_steps
     mu = math.sqrt(fraction_left) * budget.mu
     risk_fraction = rule.best_risk_fraction(partial(rule.noise_of_passes, mu))
-    # multipliers up to a common factor, which `calibrate` chooses
     multiplier = math.sqrt(1.0 / (fraction_left * (1.0 - risk_fraction)))
     releases = [*centring_releases, Release(GRADIENT, "gaussian", multiplier, n_steps)]
     if rule.problem.n_groups > 1:
@@ -444,12 +448,12 @@ def paper_noise(problem: Problem, budget: Budget, n_steps: int, union: float) ->
     sigma = problem.lipschitz * math.sqrt(gradient_cost) / scale
     tau = problem.loss_range * math.sqrt(n_steps * log_delta) / scale
     sums = SumSensitivity.of(problem, loss_clip=problem.constants.supremum)
-    paper = [Release(GRADIENT, "gaussian", sigma * n / sums.gradient_diameter, n_released)]
+    templates = [Release(GRADIENT, "gaussian", sigma * n / sums.gradient_diameter, n_released)]
     if problem.n_groups > 1:
-        paper.append(Release(RISKS, "laplace", tau * n / sums.loss_range, n_released))
-    true_epsilon = PrivacyGuarantee.from_releases(paper, budget.delta).epsilon
-    releases = tuple(paper) if true_epsilon <= budget.epsilon else calibrate(paper, budget)
-    factor = releases[0].noise_multiplier / paper[0].noise_multiplier
+        templates.append(Release(RISKS, "laplace", tau * n / sums.loss_range, n_released))
+    true_epsilon = PrivacyGuarantee.from_releases(templates, budget.delta).epsilon
+    releases = tuple(templates) if true_epsilon <= budget.epsilon else calibrate(templates, budget)
+    factor = releases[0].noise_multiplier / templates[0].noise_multiplier
     # bound on the mean squared norm of a noisy gradient
     squared_norm = problem.lipschitz**2 + problem.n_weights * (sigma * factor) ** 2
     step_size = problem.diameter / math.sqrt(n_steps * squared_norm)

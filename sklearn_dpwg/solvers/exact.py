@@ -92,9 +92,9 @@ class Exact(Solver):
 FRACTIONS, RIDGES, FIRST_RIDGE = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0), (0.001, 0.3, 1.0, 3.0), 0.3
 # Predicted decrease at which Newton's method stops, for the candidates and for the best of them;
 # optimism below which no more ridges are tried. In units of the risk at weights of 0.
-ENOUGH, EXACT, NEGLIGIBLE = 1e-6, 1e-12, 1e-3
-# A new Hessian is computed where a step predicts more than this fraction of the one before.
-LEFT, MAX_STEPS = 0.03, 100
+CANDIDATE_TOLERANCE, FINAL_TOLERANCE, MIN_OPTIMISM = 1e-6, 1e-12, 1e-3
+# A new Hessian is computed where a step's decrease is more than this fraction of the last one's.
+MAX_REMAINDER, MAX_STEPS = 0.03, 100
 # With more weights a trace is estimated in so many random directions, to a few hundredths.
 N_DIRECTIONS, SEED = 32, 0
 # Grid on which squared lengths of rows are summed: the least that counts.
@@ -160,13 +160,13 @@ class _Search:
         self._shrinker = shrinker(first_pooled.risks, first_pooled.variances)
         fraction, ridge = self._best()
         self._weights = self._fits[fraction, ridge].weights
-        if self._fits[fraction, ridge].max_optimism > NEGLIGIBLE * self._zero_risk:
+        if self._fits[fraction, ridge].max_optimism > MIN_OPTIMISM * self._zero_risk:
             for ridge in RIDGES:
                 self._add_fit(fraction, ridge)
         self._add_fit(0.0, self._best()[1])
         best, pooled = self._fits[self._best()], self._fits[self._best(pooled=True)]
         self._weights = best.weights
-        self._minimise(best.group_weights, best.ridge, EXACT * self._zero_risk)
+        self._minimise(best.group_weights, best.ridge, FINAL_TOLERANCE * self._zero_risk)
         pooled_risks = self._shrinker @ pooled.risks
         worst = int(pooled_risks.argmax())
         variances = self._data.variances_of_change(pooled.weights, best.weights)
@@ -192,8 +192,8 @@ class _Search:
             return
         mixture = (1.0 - fraction) * self._group_fractions + fraction * self._least_favourable
         strength = ridge * self._mean_square * self._data.weight_of_a_record(mixture)
-        self._minimise(mixture, strength, ENOUGH * self._zero_risk)
-        # A with A A' = H⁻¹, or about so in random directions
+        self._minimise(mixture, strength, CANDIDATE_TOLERANCE * self._zero_risk)
+        # root: a matrix A with A A' = H⁻¹, or about so with many weights
         factor = cholesky(self._matrix(strength), lower=True)
         root = solve_triangular(factor, directions(len(factor)), lower=True, trans=1)
         risks, variances, optimism = self._data.optimism(self._weights, mixture, root)
@@ -212,7 +212,7 @@ class _Search:
                 self._weights = 0.5 * (last_weights + self._weights)
                 continue
             gradient = mixture @ gradients + ridge * self._weights
-            largest_decrease = max(LEFT * decrease, tolerance)
+            largest_decrease = max(MAX_REMAINDER * decrease, tolerance)
             step, decrease = self._step(gradient, ridge)  # decrease of the quadratic model
             if decrease > largest_decrease or not self._hessian.any():
                 is_rough = len(gradient) >= WIDE

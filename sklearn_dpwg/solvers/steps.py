@@ -65,7 +65,7 @@ class Space(NamedTuple):
         return data if self.centring is None else self.centring.view(data)
 
     def project(self, weights: FloatArray) -> FloatArray:
-        """Return the nearest weights whose weights of rows are in the ball; (n_weights,)."""
+        """Return the nearest weights that are in the ball as weights of uncentred rows."""
         if self.centring is not None:
             return self.centring.project(weights, self.problem)
         norm, radius = float(np.linalg.norm(weights)), self.problem.radius
@@ -235,8 +235,8 @@ class GainOfGroups:
         gaps = between / (between + noise) * (means - mean_of_all)  # shrunk for noise
         gaps -= self._prior @ gaps
         drop = max(self._zero_risk - mean_of_all, MIN_DROP * self._zero_risk)
-        divisor = 4.0 * drop / self._directions
-        worst = int(gaps.argmax())
+        divisor = 4.0 * drop / self._directions  # G = g²/divisor
+        worst = int(gaps.argmax())  # the group that looks worst off
         gain = float(gaps[worst] ** 2 / divisor)
         if self._n_steps <= FIRST_STEPS or gain > self.gain:
             self.gain = gain
@@ -281,17 +281,15 @@ def batch_losses(
     return problem.loss.value_and_derivative(np.asarray(scores), np.asarray(targets))
 
 
-def gradient_sum(
-    problem: Problem, rows: FloatArray, slopes: FloatArray, n_weight: int
-) -> FloatArray:
-    """Sum the gradients of a batch's first `n_weight` records; slopes are from `batch_losses`."""
-    if n_weight > BLOCK_ROWS:  # block by block, so that rounding does not grow with the batch
+def gradient_sum(problem: Problem, rows: FloatArray, slopes: FloatArray, n_rows: int) -> FloatArray:
+    """Return the sum of the first `n_rows` records' gradients; slopes are of `batch_losses`."""
+    if n_rows > BLOCK_ROWS:  # block by block, so that rounding does not grow with the batch
         total = np.zeros(problem.n_weights)
-        for start in range(0, n_weight, BLOCK_ROWS):
-            block = slice(start, min(start + BLOCK_ROWS, n_weight))
+        for start in range(0, n_rows, BLOCK_ROWS):
+            block = slice(start, min(start + BLOCK_ROWS, n_rows))
             total += gradient_sum(problem, rows[block], slopes[block], block.stop - start)
         return total
-    rows, slopes = rows[:n_weight], slopes[:n_weight]
+    rows, slopes = rows[:n_rows], slopes[:n_rows]
     scaling = problem.intercept_scaling
     if problem.loss.n_outputs == 1:
         if scaling == 0:
@@ -347,8 +345,8 @@ class SumSensitivity:
         gradient_error, loss_error = record_errors(problem, highest)
         # norm before the change of variables of centred rows, whose norm is rounding_factor
         factor, gradient = problem.rounding_factor, problem.summed_norm + gradient_error
-        # a loss is rounded to a unit of the losses at weights twice as long; the sum of a group's
-        # losses minus the centre is rounded a few times and once a cell
+        # a loss is rounded to a unit that follows the losses at weights eight times as long; the
+        # sum of a group's losses minus the centre is rounded a few times and once a cell
         coarse = problem.loss.constants(8.0 * max(1.0, constants.score_bound))
         largest = max(abs(coarse.infimum), abs(min(coarse.supremum, loss_clip)), abs(highest))
         sum_rounding = (8.0 + 2.0 * problem.n_cells) * _UNIT * problem.most_in_a_group
