@@ -72,7 +72,7 @@ class Space(NamedTuple):
         return weights if norm <= radius else weights * (radius / norm)
 
     def weights_of_rows(self, learned: FloatArray) -> FloatArray:
-        """Return the weights of uncentred rows that score as `learned` does in this space."""
+        """Map weights of this space to weights of uncentred rows that give the same scores."""
         if self.centring is None:
             return learned
         # an average of weights in the ball may leave it by rounding
