@@ -112,7 +112,7 @@ def price_of_a_second_player():
 def steps_above_the_passes():
     """T, points that are averaged, where many more are asked for."""
     plans = [plan_of(solver, 9_000, 9_000, max_passes=7, radius=20.0) for solver in (MGR, AGS)]
-    (steps,) = {plan.schedule.averaged - 7 for plan in plans}
+    (steps,) = {plan.schedule.n_averaged - 7 for plan in plans}
     return steps
 
 
@@ -124,7 +124,7 @@ def factor_at_a_small_epsilon():
 
 def noises_of_a_wrong_choice():
     plan = plan_of(AGS, 300, 300)
-    problem, n_steps = plan.problem, plan.schedule.averaged
+    problem, n_steps = plan.problem, plan.schedule.n_averaged
     gradient, risks = plan.releases
     sigma = gradient.noise_multiplier * plan.schedule.gradient_diameter / 300
     tau = risks.noise_multiplier * plan.schedule.loss_sensitivity / 300

@@ -72,7 +72,7 @@ def test_the_way_of_a_fit(calls):
 def test_a_fit_and_a_step_stay_small(calls):
     """Whoever follows a fit opens so many files, and of a step so many; calls are few too."""
     of_fit = {file for file, _ in calls}
-    starts = [place for place, call in enumerate(calls) if call[1] == "from_pass"]
+    starts = [place for place, call in enumerate(calls) if call[1] == "release_full_pass"]
     of_step = {file for file, _ in calls[starts[2] : starts[3]]}
     before_noise = calls.index(("privacy/noise/source.py", "gaussian"))
     assert len(of_fit) <= MAX_FILES_OF_A_FIT, sorted(of_fit)

@@ -18,7 +18,7 @@ from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, effective_sample_size
 from sklearn_dpwg.solvers.steps import Space, risk_spread
 
-# A running mean of risks is as short as noise allows, which is this much of the assumed spread.
+# Largest noise on the running mean of a risk, over the assumed spread of the risks.
 QUIET = 0.1
 
 
@@ -63,67 +63,68 @@ class AGS(descent.Descent):
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule, n_groups = plan.schedule, plan.problem.n_groups
         space = Space.of(plan, None, data, noise, start)
-        weights, ball = space.weights, descent.Momentum(schedule, plan.problem.n_weights)
-        mean, taken = np.zeros(n_groups), np.zeros(n_groups)
-        total = float(schedule.averaged > schedule.n_steps) * weights
+        weights, momentum = space.weights, descent.Momentum(schedule, plan.problem.n_weights)
+        mean_risks, group_steps = np.zeros(n_groups), np.zeros(n_groups)
+        # the first weights count where the average has one more point than there are steps
+        weights_sum = float(schedule.n_averaged > schedule.n_steps) * weights
 
         def choose(risks: FloatArray) -> int:
-            """Return the group whose mean risk so far is the largest, the first of equals."""
-            mean[:] += (risks - mean) / min(taken.sum() + 1.0, schedule.memory)
-            group = int(np.argmax(mean))
-            taken[group] += 1.0
+            """Update the running means; return the group of the largest, the first of equals."""
+            mean_risks[:] += (risks - mean_risks) / min(group_steps.sum() + 1.0, schedule.memory)
+            group = int(np.argmax(mean_risks))
+            group_steps[group] += 1.0
             return group
 
         for t in range(schedule.n_steps):
-            released = descent.from_one_group(plan, data, weights, choose, noise)
-            weights = space.project(weights + ball.push(*released))
-            if t >= schedule.n_steps - schedule.averaged:
-                total = total + weights
-        return Solution(total / schedule.averaged, taken / taken.sum(), schedule.n_steps)
+            gradient, noise_std = descent.release_chosen_group(plan, data, weights, choose, noise)
+            weights = space.project(weights + momentum.push(gradient, noise_std))
+            if t >= schedule.n_steps - schedule.n_averaged:
+                weights_sum = weights_sum + weights
+        learned, group_weights = weights_sum / schedule.n_averaged, group_steps / group_steps.sum()
+        return Solution(learned, group_weights, n_iter=schedule.n_steps)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AGSSchedule(descent.DescentSchedule):
     """Everything that `AGS.run` needs besides the records and the noise."""
 
-    # the mean of the released risks runs over about so many steps; 1 for the last ones alone
-    memory: int
+    memory: int  # steps in the running mean of released risks; 1 for the last step alone
 
 
 class ChoiceRule(descent.StepRule):
-    """The rule where each step takes one group, by the mean of released risks."""
+    """Step sizes and planning bound where each step takes the group of the largest mean risk."""
 
     def memory(self, noise: descent.RunNoise) -> int:
-        """Return how many steps the mean of released risks, of such noise over a run, runs over."""
+        """Return the steps in the running mean of risks, so that its noise is small (`QUIET`)."""
         if self.problem.n_groups == 1:
             return 1
-        spread = QUIET * risk_spread(self.problem)
-        needed = self.n_steps * float(noise.risk.mean()) / spread**2
+        allowed_std = QUIET * risk_spread(self.problem)
+        needed = self.n_steps * float(noise.risk.mean()) / allowed_std**2
         return max(1, math.ceil(min(needed, self.n_steps)))
 
-    def of_groups(self, noise: descent.RunNoise) -> FloatArray:
-        """Return ``√(2 v log p)``, v the largest variance of what groups are taken by."""
-        p, loudest = self.problem.n_groups, float(noise.risk.max()) * self.n_steps
-        return np.full(p, math.sqrt(2.0 * math.log(p) * loudest / self.memory(noise)))
+    def group_regret(self, noise: descent.RunNoise) -> FloatArray:
+        """Return ``√(2 v log p)`` p times, v the largest variance of the mean risks, p groups."""
+        p, largest_variance = self.problem.n_groups, float(noise.risk.max()) * self.n_steps
+        return np.full(p, math.sqrt(2.0 * math.log(p) * largest_variance / self.memory(noise)))
 
 
 def least_bound_plan(problem: Problem, budget: Budget, solver: AGS) -> Plan:
-    """Plan by minimising the bound over whatever the parameters leave open."""
+    """Plan with the noise and fractions of least bound, where the parameters are None."""
     n_steps = solver.n_steps or solver.max_passes or descent.PASSES
     rule = ChoiceRule(problem, solver, n_steps, effective_sample_size(problem, budget))
-    paid, noise = descent.pay_for_passes(rule, budget)
+    releases, noise = descent.pay_for_passes(rule, budget)
     schedule = AGSSchedule(**rule.fields(), memory=rule.memory(noise))
-    return Plan("ags", problem, budget, paid, schedule, rule.bound(noise), n_steps)
+    return Plan("ags", problem, budget, releases, schedule, rule.bound(noise), n_steps)
 
 
 def paper_plan(problem: Problem, budget: Budget, solver: AGS) -> Plan:
     """Plan with the paper's formulas and constants of 1 (docs/theory/ags.md, section 5)."""
     n, p = min(problem.group_sizes), problem.n_groups
     log_delta, scale = math.log(1.0 / budget.delta), n * budget.epsilon
-    steps = problem.diameter * problem.lipschitz * scale
-    steps /= 16.0 * problem.loss_range * math.sqrt(log_delta)
-    n_steps = max(2, min((solver.max_passes or descent.PASSES) + 1, math.floor(steps)))
-    noise = descent.paper_noise(problem, budget, n_steps, n * p)
+    paper_steps = problem.diameter * problem.lipschitz * scale
+    paper_steps /= 16.0 * problem.loss_range * math.sqrt(log_delta)
+    n_steps = max(2, min((solver.max_passes or descent.PASSES) + 1, math.floor(paper_steps)))
+    noise = descent.paper_noise(problem, budget, n_steps, union=n * p)
     schedule = AGSSchedule(**noise.fields, memory=1)
     # the bound in the proof of Theorem 14: regret, and twice the largest noise on a risk
     excess = noise.regret

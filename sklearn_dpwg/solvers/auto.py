@@ -1,4 +1,4 @@
-"""Choice of a solver: by name, or of the one that did best on tasks like the one at hand."""
+"""Choice of a solver: by name, or by public facts about the task (`Auto`)."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ from sklearn_dpwg.solvers.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import SLOPES_BIND, Solution, Solver, effective_sample_size
 
-# `Moments` does better where the `effective_sample_size` is at least so many times d√d.
+# Least `effective_sample_size` over d√d, d columns, from which `Moments` is chosen.
 CLEAR_MOMENTS = 150.0
 
 
 class Auto(Solver):
-    """Whichever of two solvers has done best on tasks like this one.
+    """The one of two solvers that did best on tasks like this one.
 
-    That is `MGR`, but for the squared error `Moments` where records are many for the columns and ε,
-    up to 200 weights. The plan names its solver and says why it was chosen, and `run` hands over to
-    it.
+    It is `MGR`, but for the squared error `Moments` where records are many for the columns and ε,
+    up to 200 weights. The plan names the solver, which `run` hands over to, and the reason.
 
-    Where there is noise to save, all learn with the loss of bounded slope that a loss may have
+    Where noise is large, learning uses the loss of bounded slope that a loss may have
     (`Loss.with_bounded_slope`): for the logistic loss of two classes one whose slope stops at 0.85.
     Predictions and probabilities mean what they mean for the loss itself.
 
@@ -53,27 +52,28 @@ class Auto(Solver):
     """
 
     name: ClassVar[str] = "auto"
-    # all that is chosen from knows both
+    # both solvers handle both
     knows_overlap: ClassVar[bool] = True
     knows_hidden_groups: ClassVar[bool] = True
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
-        stated, effective = problem.loss, effective_sample_size(problem, budget)
-        if effective < SLOPES_BIND:
-            problem = replace(problem, loss=stated.with_bounded_slope())
-        # noise on moments of overlapping groups is for all groups of a record
-        clear = CLEAR_MOMENTS * max(problem.n_columns, 1) ** 1.5 * problem.group_moves
-        is_few_weights = problem.n_weights <= MAX_WEIGHTS_OF_MOMENTS
+        stated_loss, sample_size = problem.loss, effective_sample_size(problem, budget)
+        if sample_size < SLOPES_BIND:
+            problem = replace(problem, loss=stated_loss.with_bounded_slope())
+        # noise on moments grows with the groups of a record
+        needed = CLEAR_MOMENTS * max(problem.n_columns, 1) ** 1.5 * problem.group_moves
+        has_few_weights = problem.n_weights <= MAX_WEIGHTS_OF_MOMENTS
         solver: Solver = MGR()
-        why = "it did best on such tasks"
-        if type(problem.loss) is SquaredError and is_few_weights and effective >= clear:
-            solver, why = Moments(), "of so many records it did better than 'mgr' on such tasks"
-        # which solver it is may follow from released counts: both are Gaussian, of one cost
+        reason = "it did best on such tasks"
+        if type(problem.loss) is SquaredError and has_few_weights and sample_size >= needed:
+            solver, reason = Moments(), "of so many records it did better than 'mgr' on such tasks"
+        # the choice may follow released counts of hidden groups: both solvers cost the same
         plan = solver.plan(problem, budget)
-        learned = "" if problem.loss == stated else f"; 'auto' learns with {problem.loss!r}"
-        return replace(plan, remark=f"chosen by 'auto': {why}{learned}")
+        note = "" if problem.loss == stated_loss else f"; 'auto' learns with {problem.loss!r}"
+        return replace(plan, remark=f"chosen by 'auto': {reason}{note}")
 
     def _adapt(self, plan: Plan, data: Risks) -> Risks:
+        # the plan's loss may be that of bounded slope: the records get it too
         loss = plan.problem.loss
         if data.loss != loss and data.loss.with_bounded_slope() == loss:
             return data.with_loss(loss)
@@ -88,9 +88,9 @@ SOLVERS: dict[str, type[Solver]] = {solver.name: solver for solver in _ALL}
 
 
 def make_solver(solver: str | Solver, *, epsilon: float) -> Solver:
-    """Return the solver that a name or an instance asks for, with default parameters by name.
+    """Return a solver by name, with default parameters, or the instance as it is.
 
-    With an infinite ε what needs no noise stands in for every solver but `Exact`.
+    At infinite ε every solver but `Exact` is replaced by the one that adds no noise, `People`.
     """
     if isinstance(solver, str):
         if solver not in SOLVERS:

@@ -1,4 +1,4 @@
-"""The first of two stages, where groups are hidden: noisy counts, before anything is planned."""
+"""Hidden groups: noisy counts of the groups are released first; a plan from them follows."""
 
 from __future__ import annotations
 
@@ -13,33 +13,30 @@ from sklearn_dpwg.data.problem import HiddenGroups
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release
 
 COUNTS, RESERVED = "group counts", "everything after the counts"
-
 # Fraction of the budget (of μ²) that the counts are released with (benchmarks/replace_one.py
 # fraction).
 COUNT_FRACTION = 0.03
-
-# By how much replacing a record by any other moves the counts: one falls and one rises.
+# L2 sensitivity of the counts: a record that changes its group lowers one and raises another by 1.
 SENSITIVITY = math.sqrt(2.0)
 
 
 @dataclass(frozen=True)
 class CountStage:
-    """What is fixed before the sizes of hidden groups are released, whatever they are.
+    """The release of group counts, and the cost reserved for the plan that is made from them.
 
-    For every value of the counts the second stage is at least as private as what is reserved, so
-    counts and reserve together dominate the fit. A budget alone would not do: plans of different
-    profiles could each keep it, and a choice among them by the counts would not.
+    Counts and reserve together dominate the fit, as the second stage costs at most the reserve for
+    every value of the counts. An (ε, δ) for it would not be enough: plans of different privacy
+    profiles could each keep it, but a choice among them by the counts might not.
     """
 
-    release: Release | None  # the counts; None with one group, which has all records
-    # what the second stage costs at most: one Gaussian release, or, where it samples, what it will
-    # release exactly
+    release: Release | None  # of the counts; None with one group, which has all records
+    # largest cost of the second stage: one Gaussian release, or its exact releases if it samples
     reserved: tuple[Release, ...]
     budget: Budget  # of the second stage alone
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """The counts, where they are released."""
+        """The release of the counts as a tuple, empty with one group."""
         return () if self.release is None else (self.release,)
 
     @property
@@ -48,20 +45,17 @@ class CountStage:
         return std_of_count(self.release)
 
     def covers(self, releases: Sequence[Release]) -> bool:
-        """Return whether a second stage is Gaussian within the reserve, or the reserve itself.
+        """Return whether a second stage with these releases costs at most the reserve.
 
-        Gaussian is what every record is read for, in no part alone: a record that changes its group
-        would pay for both. It keeps its place, and so the draws of fresh records that it is in.
+        Gaussian releases on all records compare by their μ². Others (sampled, or on a part of the
+        records, where a record that changes its group would pay for two) must be the reserve.
         """
+        every_release = (*self.reserved, *releases)
         if all(
-            each.mechanism == "gaussian" and each.part is None and each.sampling_rate == 1.0
-            for each in (*self.reserved, *releases)
+            (release.mechanism, release.part, release.sampling_rate) == ("gaussian", None, 1.0)
+            for release in every_release
         ):
-            spent, reserved = (
-                math.fsum(each.paid_count / each.noise_multiplier**2 for each in some)
-                for some in (releases, self.reserved)
-            )
-            return spent <= reserved
+            return squared_mu(releases) <= squared_mu(self.reserved)
         return sorted(map(repr, releases)) == sorted(map(repr, self.reserved))
 
     def __str__(self) -> str:
@@ -74,27 +68,32 @@ class CountStage:
         )
 
 
+def squared_mu(releases: Sequence[Release]) -> float:
+    """Return μ² of Gaussian releases on all records."""
+    return math.fsum(release.paid_count / release.noise_multiplier**2 for release in releases)
+
+
 def std_of_count(release: Release | None) -> float:
-    """Return the standard deviation of the noise on a count; 0 where none is released."""
+    """Return the standard deviation of the noise on a group's count; 0 without a release."""
     return 0.0 if release is None else SENSITIVITY * release.noise_multiplier
 
 
 def whole_sizes(noisy: FloatArray, *, n_records: int, floor: int) -> tuple[int, ...]:
-    """Return what stands for the sizes of groups: counts brought to their total, none too small."""
-    # the nearest numbers of at least 0 that add up to the total: all shifted by one, none below 0
-    falling = np.sort(noisy)[::-1]
-    shifts = (n_records - np.cumsum(falling)) / (np.arange(len(noisy)) + 1.0)
-    is_positive = falling + shifts > 0.0
-    is_positive[0] = True  # the total is, but noise far above 2**53 of it rounds it away
+    """Return group sizes from noisy counts, (n_groups,): whole numbers of at least `floor`."""
+    # project to the numbers of at least 0 that add up to n_records: shift all by one, cut at 0
+    descending = np.sort(noisy)[::-1]
+    shifts = (n_records - np.cumsum(descending)) / (np.arange(len(noisy)) + 1.0)
+    is_positive = descending + shifts > 0.0
+    is_positive[0] = True  # true without rounding; counts above 2**53 n_records round to 0
     shift = shifts[np.flatnonzero(is_positive)[-1]]
-    nearest = np.rint(np.maximum(noisy + shift, 0.0))
-    return tuple(int(size) for size in np.maximum(nearest, min(floor, n_records)))
+    projected = np.rint(np.maximum(noisy + shift, 0.0))
+    return tuple(int(size) for size in np.maximum(projected, min(floor, n_records)))
 
 
 def release_sizes(
     release: Release | None, counts: Sequence[int], noise: NoiseSource
 ) -> tuple[int, ...]:
-    """Release the counts of groups, but of one group nothing; return what stands for sizes."""
+    """Release noisy counts of the groups (not of a single one); return the sizes to plan with."""
     n_records = sum(counts)
     if release is None:
         return (n_records,)

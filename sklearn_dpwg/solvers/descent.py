@@ -1,8 +1,7 @@
-"""What MGR, AGS and GDA share: the steps, their bound, their plans, and where records meet noise.
+"""Shared by MGR, AGS and GDA: private steps on all records, momentum, planning bound, noise.
 
-Every step reads all records at released weights and hands over gradients and group risks with the
-noise that public facts and those weights ask for. A run learns no more of the records than that,
-and a centre and counts before its first step where the plan has them.
+A step reads all records at released weights and releases a noisy gradient and noisy group risks.
+Beside these a run sees only the releases before its first step: a centre, counts of groups.
 """
 
 from __future__ import annotations
@@ -23,41 +22,33 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.privacy.statement import rounded_up
-from sklearn_dpwg.solvers import centring
+from sklearn_dpwg.solvers import centring, steps
 from sklearn_dpwg.solvers.centring import CentredProblem, GradientClip
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solver, by_loss
-from sklearn_dpwg.solvers.steps import SumSensitivity, active, influence, loss_clip, sums_of_groups
+from sklearn_dpwg.solvers.steps import SumSensitivity, active, influence, sums_of_groups
 
 GRADIENT, RISKS = "gradient", "group risks"
-
 # Passes of a planned run of `AGS` and `GDA`, and the most of a paper's schedule.
 PASSES = 150
-
 # The largest fraction of μ² that is planned for the group risks.
 MAX_RISK_FRACTION = 0.5
-
-# Momentum may remember at most a fifth of the run.
+# Momentum remembers at most this fraction of the steps.
 LONGEST_MEMORY = 0.2
-
-# Steps of a smooth loss begin at most this many times as long as is safe for every data set
-# (benchmarks/ablation.py).
+# First longest step of a smooth loss times H: 1 is safe for all data (benchmarks/ablation.py).
 BOLDNESS = 24.0
-
-# Of a loss with kinks so many times ``initial_distance/(L √T)``, as means of many records curve
-# (benchmarks/phased_erm.py kinks); no bolder than steps are left to mend it.
+# That of a loss with kinks, over ``initial_distance/(L √T)``: a mean of many records is nearly
+# smooth (benchmarks/phased_erm.py kinks). At most T/5, so that steps are left to correct it.
 BOLDNESS_AT_KINKS, STEPS_TO_MEND = 32.0, 5.0
-
-# A noisy gradient points uphill if it does so by more than this many deviations of its noise.
+# Standard deviations of its noise by which a gradient must point uphill to stop the velocity.
 UPHILL = 3.0
-
-# What is left of the longest step after that; 1 would promise no end of the shortening.
+# Factor on the longest step after that; below 1, so that the step gets safe in the end.
 SHORTER = 0.9
 
 
 @dataclass(eq=False, repr=False)
 class Descent(Solver):
-    """The parameters of every solver of the family, which documents them."""
+    """Base of MGR, AGS and GDA: the parameters they share."""
 
     n_steps: int | None = None
     _: KW_ONLY
@@ -71,7 +62,7 @@ class Descent(Solver):
     knows_overlap: ClassVar[bool] = True
 
 
-# What the classes' documentations say of them alike, for `documented`.
+# Their documentation, which `documented` puts into the docstrings of the solvers.
 SHARED_PARAMETERS = {
     "shared": """\
     risk_fraction : float, optional
@@ -91,7 +82,7 @@ SHARED_PARAMETERS = {
 """
 }
 
-# What each of them may be.
+# Their allowed values.
 RULES: dict[str, Any] = {
     "n_steps": whole(or_none=True),
     "max_passes": whole(or_none=True),
@@ -105,39 +96,40 @@ RULES: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DescentSchedule:
-    """What every run of the family needs besides the records and the noise."""
+    """Public numbers of a run of MGR, AGS or GDA, fixed before the first record is read."""
 
     n_steps: int  # number of steps T, for which step sizes are planned
-    # distance from the first weights that is planned for; 0 where every step is `step_size` long
+    # planned distance of the solution from the first weights; 0 where every step is `step_size`
     initial_distance: float
-    # length of a planned step, as a fraction of `initial_distance/(s √T)` for a coordinate's noise
-    # s
+    # planned step size over `initial_distance/(s √T)`, s the noise on a coordinate of the gradient
     step_fraction: float = 0.0
-    # longest plain step that is safe for all data: 1/H, or with kinks `initial_distance/(L √T)`
+    # step size that is safe for all data: 1/H, or with kinks `initial_distance/(L √T)`
     step_size: float
-    longest_step: float  # longest plain step that is tried, until `Momentum` shortens it
+    longest_step: float  # first limit on the step size, until `Momentum` lowers it
     max_momentum: float  # largest momentum
-    # how many of the last iterates are averaged; with one more than steps, the first weights too
-    averaged: int
+    # number of last iterates that are averaged; T + 1 if the first weights count too
+    n_averaged: int
     # Γ: a record of group i moves its group's gradient by at most Γ/n_i, rounding included
     gradient_diameter: float
     loss_clip: float  # a record's loss counts for at most this much in the group risks
     # b: a record moves the sum of its group's losses by at most this, rounding included
     loss_sensitivity: float
     prior: tuple[float, ...]  # π, of the groups
-    # what a gradient is of: the weighted sum of the group risks, the risk of one group drawn from
-    # the weights, or the sum as if all were like the smallest group
+    # the gradient of a step: of the weighted sum of the group risks; of one group, drawn by the
+    # weights; or the first with noise as if all groups were as small as the smallest
     step: Literal["weighted", "sampled", "like the smallest group"] = "weighted"
-    # where groups are hidden: the infimum of losses, whose middle up to the clip is their centre
-    lowest_loss: float | None = None
-    # where rows are taken relative to a released centre: how far slopes are limited
+    lowest_loss: float | None = None  # infimum of the losses; None where groups are public
+    # limit on the gradients of centred rows; None where rows are not centred
     centring: GradientClip | None = None
-    remark: str = ""  # what else a reader of the plan should know
+    remark: str = ""  # a note that the plan prints
 
     __repr__ = short_repr
 
     def center_of(self, loss_clip: float) -> float:
-        """Return what losses up to a clip are taken relative to: 0 where groups are public."""
+        """Return the number to subtract from losses: the middle of the range, 0 for public groups.
+
+        A record that changes its group then moves two sums by half the range each.
+        """
         if self.lowest_loss is None:
             return 0.0
         return self.lowest_loss + (loss_clip - self.lowest_loss) / 2.0
@@ -145,65 +137,65 @@ class DescentSchedule:
     def __str__(self) -> str:
         lines = [
             f"{self.n_steps:,} steps of at most {self.longest_step:.3g}, losses counted up to "
-            f"{self.loss_clip:.3g}; the average of {self.averaged:,} iterates",
+            f"{self.loss_clip:.3g}; the average of {self.n_averaged:,} iterates",
             str(self.centring or ""),
             self.remark,
         ]
         return "\n".join(line for line in lines if line)
 
 
-# A run: how its weights move, what a step releases.
+# A run: steps of the weights, and the private release of each step.
 
 
 class Momentum:
-    """The velocity of the weights, which are where it carries them next, from released gradients.
+    """Moves of the weights by released gradients: Nesterov momentum with restarts.
 
-    Where a gradient clearly points uphill along it, the velocity is set to zero and the longest
-    step shrinks to nine tenths, or to 4/(3h), h the curvature along the velocity, but never below
-    `step_size`. (O'Donoghue and Candès 2015, Adaptive restart for accelerated gradient schemes,
-    section 3.2, with the noise's standard deviation as the threshold)
+    Where a gradient clearly points uphill along the velocity, the velocity is set to zero and the
+    longest step shrinks to nine tenths, or to 4/(3h), h the curvature along the velocity, but never
+    below `step_size`. (O'Donoghue and Candès 2015, Adaptive restart for accelerated gradient
+    schemes, section 3.2, with standard deviations of the noise as the threshold)
     """
 
-    def __init__(self, limits: DescentSchedule, n_weights: int) -> None:
-        self.limits = limits
+    def __init__(self, schedule: DescentSchedule, n_weights: int) -> None:
+        self.schedule = schedule
         self.velocity: FloatArray = np.zeros(n_weights)
-        self.longest = limits.longest_step
+        self.longest_step = schedule.longest_step
         self._last_gradient = self.velocity
 
     def push(self, gradient: FloatArray, noise_std: float) -> FloatArray:
-        """Return the next move of the weights, for a released gradient and the std of its noise."""
-        limits, velocity = self.limits, self.velocity
-        if limits.longest_step > limits.step_size:
-            uphill = float(gradient @ velocity)
-            if uphill > UPHILL * noise_std * float(np.linalg.norm(velocity)):
-                change = uphill - float(self._last_gradient @ velocity)
-                stable = 4.0 / 3.0 * float(velocity @ velocity) / change if change > 0.0 else np.inf
-                self.longest = max(min(SHORTER * self.longest, stable), limits.step_size)
+        """Return what to add to the weights; noise_std is the noise on a coordinate of gradient."""
+        schedule, velocity = self.schedule, self.velocity
+        if schedule.longest_step > schedule.step_size:
+            slope = float(gradient @ velocity)
+            if slope > UPHILL * noise_std * float(np.linalg.norm(velocity)):
+                change = slope - float(self._last_gradient @ velocity)
+                safe = 4.0 / 3.0 * float(velocity @ velocity) / change if change > 0.0 else np.inf
+                self.longest_step = max(min(SHORTER * self.longest_step, safe), schedule.step_size)
                 velocity = np.zeros_like(velocity)
             self._last_gradient = gradient
-        step_size, momentum = limits.step_size, 0.0
-        if limits.initial_distance > 0.0:
-            # a plain step and a momentum that together move like a planned step
-            slowness = noise_std * math.sqrt(limits.n_steps)
-            effective = limits.step_fraction * limits.initial_distance / slowness
-            momentum = min(max(0.0, 1.0 - self.longest / effective), limits.max_momentum)
-            step_size = min(effective * (1.0 - momentum), self.longest)
+        step_size, momentum = schedule.step_size, 0.0
+        if schedule.initial_distance > 0.0:
+            # with momentum a gradient moves the weights by step_size/(1 - momentum) = planned_step
+            run_noise = noise_std * math.sqrt(schedule.n_steps)
+            planned_step = schedule.step_fraction * schedule.initial_distance / run_noise
+            momentum = min(max(0.0, 1.0 - self.longest_step / planned_step), schedule.max_momentum)
+            step_size = min(planned_step * (1.0 - momentum), self.longest_step)
         self.velocity = momentum * velocity - step_size * gradient
         return momentum * self.velocity - step_size * gradient
 
 
 class StepRelease(NamedTuple):
-    """What a step releases."""
+    """Private outputs of one step, and how noisy they are."""
 
     gradient: FloatArray  # noisy gradient; (n_weights,)
     risks: FloatArray  # noisy group risks; empty with one group; (n_groups,)
-    # standard deviation of a coordinate of the gradient that the step size is chosen for
+    # standard deviation of a gradient's coordinate, by noise and sampling: for the step size
     noise_std: float
-    # variance of the noise on the risks and of the coins; empty with one group; (n_groups,)
+    # variances of the risks, by noise and sampling; empty with one group; (n_groups,)
     risk_variances: FloatArray
 
 
-def from_pass(
+def release_full_pass(
     plan: Plan,
     data: Risks,
     weights: FloatArray,
@@ -211,64 +203,64 @@ def from_pass(
     noise: NoiseSource,
     loss_clip: float,
 ) -> StepRelease:
-    """Read all records; release the gradient and, by a release of their own, the group risks.
+    """Release the gradient on all records and, with several groups, the group risks.
 
-    A record of group i moves the gradient by at most ``λ_i Γ/n_i`` and the sum of losses of its own
-    group by at most b; where groups overlap, by what `influence` and `Problem.loss_moves` say.
+    A record of group i moves the gradient, which `group_weights` weight, by at most ``λ_i Γ/n_i``
+    and its group's sum of losses by at most b; see `influence` for groups that overlap.
     """
     schedule, problem = plan.schedule, plan.problem
     sizes = np.asarray(problem.group_sizes, dtype=float)
-    # the last releases are those of the steps: gradients, and risks of several groups
-    of_gradient, *of_risks = plan.releases[-min(len(sizes), 2) :]
+    # the last releases of a plan are the steps': gradients and, with several groups, risks
+    gradient_release, *risks_release = plan.releases[-min(len(sizes), 2) :]
     center = 0.0 if problem.hidden is None else schedule.center_of(loss_clip)
     losses, gradients = data.sums(weights, loss_clip=loss_clip, center=center)
     gradients = gradients / sizes[:, None]
-    # b where losses count up to a lower clip; what rounding adds stays
-    ranges: float | FloatArray = schedule.loss_sensitivity - (schedule.loss_clip - loss_clip)
+    # b at this step's clip; the part of b that rounding adds stays
+    loss_moves: float | FloatArray = schedule.loss_sensitivity - (schedule.loss_clip - loss_clip)
     if schedule.step == "sampled":
-        drawn = int(noise.rng.choice(len(sizes), p=group_weights))
-        gradient, most = gradients[drawn], 1.0 / sizes[drawn]
-        typical = float(np.sqrt(group_weights @ sizes**-2.0))
+        group = int(noise.rng.choice(len(sizes), p=group_weights))
+        gradient, record_weight = gradients[group], 1.0 / sizes[group]
+        usual_weight = float(np.sqrt(group_weights @ sizes**-2.0))  # root mean square of draws
     else:
-        gradient, most = group_weights @ gradients, influence(problem, group_weights)
+        gradient, record_weight = group_weights @ gradients, influence(problem, group_weights)
         if schedule.step == "like the smallest group":
-            most, ranges = 1.0 / sizes.min(), ranges * (sizes / sizes.min())
-        typical = most
-    sensitivity = float(schedule.gradient_diameter * most)
-    gradient = noise.gaussian(gradient, sensitivity=sensitivity, release=of_gradient)
-    noise_std = of_gradient.noise_multiplier * schedule.gradient_diameter * typical
-    if not of_risks:
-        return StepRelease(gradient, np.zeros(0), noise_std, np.zeros(0))
-    risks, variances = _noisy_risks(losses, problem, ranges, of_risks[0], noise)
+            smallest = sizes.min()
+            record_weight, loss_moves = 1.0 / smallest, loss_moves * (sizes / smallest)
+        usual_weight = record_weight
+    sensitivity = float(schedule.gradient_diameter * record_weight)
+    gradient = noise.gaussian(gradient, sensitivity=sensitivity, release=gradient_release)
+    noise_std = gradient_release.noise_multiplier * schedule.gradient_diameter * usual_weight
+    if not risks_release:
+        return StepRelease(gradient, np.zeros(0), noise_std, risk_variances=np.zeros(0))
+    risks, variances = _noisy_risks(losses, problem, loss_moves, risks_release[0], noise)
     if problem.hidden is not None:
         risks, variances = active(risks + center, variances, problem)
     return StepRelease(gradient, risks, noise_std, variances)
 
 
-def from_one_group(
+def release_chosen_group(
     plan: Plan,
     data: Risks,
     weights: FloatArray,
     choose: Callable[[FloatArray], int],
     noise: NoiseSource,
 ) -> tuple[FloatArray, float]:
-    """Read all records; release the group risks, and the gradient of the group chosen by them.
+    """Release the group risks, then the gradient of the group that `choose` picks by them.
 
-    ``choose`` is given what was released of the risks and nothing else; with one group, zeros. The
-    gradient is returned with the standard deviation of its noise.
+    Returned are the noisy gradient, (n_weights,), and the standard deviation of a coordinate's
+    noise. With one group `choose` gets a risk of 0.
     """
-    schedule = plan.schedule
+    schedule, loss_moves = plan.schedule, plan.schedule.loss_sensitivity
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
-    of_gradient, *of_risks = plan.releases[-min(len(sizes), 2) :]
+    gradient_release, *risks_release = plan.releases[-min(len(sizes), 2) :]
     losses, gradients = data.sums(weights, loss_clip=schedule.loss_clip)
     risks = np.zeros(1)
-    for release in of_risks:
-        facts = plan.problem, schedule.loss_sensitivity, release, noise
-        risks, _ = _noisy_risks(losses, *facts)
+    for release in risks_release:  # one, or none with one group
+        risks, _ = _noisy_risks(losses, plan.problem, loss_moves, release, noise)
     group = choose(risks)
     mean, sensitivity = gradients[group] / sizes[group], schedule.gradient_diameter / sizes[group]
-    noisy = noise.gaussian(mean, sensitivity=float(sensitivity), release=of_gradient)
-    return noisy, float(of_gradient.noise_multiplier * sensitivity)
+    noisy = noise.gaussian(mean, sensitivity=float(sensitivity), release=gradient_release)
+    return noisy, float(gradient_release.noise_multiplier * sensitivity)
 
 
 def _noisy_risks(
@@ -278,10 +270,10 @@ def _noisy_risks(
     release: Release,
     noise: NoiseSource,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return noisy mean losses of the groups, and the variances of their noise.
+    """Return noisy mean losses of the groups, and the variances of their noise; both (n_groups,).
 
-    A record that is replaced moves the sums, all together, by at most `loss_sensitivity` times
-    `loss_moves`. They are divided by the sizes after noise is added: dividing first would round.
+    Replacing a record moves `losses`, sums by group or by cell, by `loss_sensitivity * loss_moves`
+    at most. Noise is added before the division by the sizes, which would round.
     """
     is_gaussian = release.mechanism == "gaussian"
     add_noise = noise.gaussian if is_gaussian else noise.laplace
@@ -289,8 +281,9 @@ def _noisy_risks(
     noisy = add_noise(losses, sensitivity=loss_sensitivity * problem.loss_moves, release=release)
     if problem.cells is not None:
         noisy = sums_of_groups(problem, noisy)
-    of_sum = release.noise_multiplier * (loss_sensitivity * problem.loss_noise)
-    stds = of_sum / sizes * (1.0 if is_gaussian else np.sqrt(2.0))
+    scales = release.noise_multiplier * (loss_sensitivity * problem.loss_noise)
+    # the standard deviation of Laplace noise is √2 times its scale
+    stds = scales / sizes * (1.0 if is_gaussian else np.sqrt(2.0))
     return np.asarray(noisy / sizes), np.asarray(stds**2)
 
 
@@ -298,7 +291,7 @@ def _noisy_risks(
 
 
 class RunNoise(NamedTuple):
-    """Variance of the mean over a run of what is released, noise and coins together."""
+    """Variances of the averages over a run of released gradients and risks, for each group."""
 
     # of the gradient, summed over its coordinates, if all weight is on the group; (n_groups,)
     gradient: FloatArray
@@ -306,92 +299,97 @@ class RunNoise(NamedTuple):
 
 
 class StepRule(ABC):
-    """Steps, their limits and the loss clip of a run, and its bound.
+    """Step sizes and loss clip of a planned run, and its bound on the excess risk.
 
-    The regret of projected gradient descent with noise once all weight is on the group, plus that
-    of the group player, which is a solver's: docs/theory/mgr.md, section 6.
+    The bound is the regret of noisy projected gradient descent plus that of the group weights
+    (`group_regret`, by solver): docs/theory/mgr.md, section 6.
     """
 
     def __init__(
         self, problem: Problem, solver: Descent, n_steps: int, effective_sample_size: float = 0.0
     ) -> None:
         self.problem, self.solver, self.n_steps = problem, solver, n_steps
-        of_loss, owner = by_loss(problem.loss, effective_sample_size), solver.rules.owner
-        self.loss_clip = loss_clip(problem, solver.loss_clip, owner, multiple=of_loss.loss_clip)
+        constants = by_loss(problem.loss, effective_sample_size)
+        multiple, owner = constants.loss_clip, solver.rules.owner
+        self.loss_clip = steps.loss_clip(problem, solver.loss_clip, owner, multiple=multiple)
         self.sums = SumSensitivity.of(problem, loss_clip=self.loss_clip)
         self.initial_distance = solver.initial_distance * problem.reach
-        self.step_fraction = of_loss.step_fraction
-        fixed = getattr(solver, "step_size", None)  # not every solver lets it be set
-        self.is_fixed = fixed is not None  # every step is `step_size`, whatever the noise
+        self.step_fraction = constants.step_fraction
+        stated_step_size = getattr(solver, "step_size", None)  # only MGR has this parameter
+        self.is_fixed = stated_step_size is not None  # every step is `step_size`, at any noise
         boldness = 1.0
-        if fixed is not None:
-            self.step_size = fixed
+        if stated_step_size is not None:
+            self.step_size = stated_step_size
         elif math.isfinite(problem.smoothness):
             self.step_size = 1.0 / problem.smoothness
             boldness = BOLDNESS * problem.smoothness / problem.usual_smoothness
         else:
-            # the best step without noise against a comparator of norm initial_distance
+            # best step without noise if the solution is initial_distance away
             self.step_size = self.initial_distance / (problem.lipschitz * math.sqrt(n_steps))
             boldness = min(BOLDNESS_AT_KINKS, max(1.0, n_steps / STEPS_TO_MEND))
         self.longest_step = boldness * self.step_size
         longest_memory = 1.0 if self.is_fixed else max(1.0, LONGEST_MEMORY * n_steps)
         self.max_momentum = 1.0 - 1.0 / longest_memory
 
-    def noise_of_passes(self, mu: float, fraction: float) -> RunNoise:
-        """Return the noise of full passes, however many, with a fraction ρ of μ² for the risks.
+    def noise_of_passes(self, mu: float, risk_fraction: float) -> RunNoise:
+        """Return the noise of full passes at a total of μ, a fraction ρ of μ² for the risks.
 
-        It is ``d s_i²`` with ``s_i = Γ/(n_i μ √(1-ρ))``, and ``v_i = (b/(n_i μ √ρ))²``.
+        The variances are ``d (Γ/(n_i μ))²/(1-ρ)`` and ``(b/(n_i μ))²/ρ``, with d = n_weights, Γ =
+        gradient_diameter, b = loss_range. T passes at μ/√T average to the same: T is not needed.
         """
         problem = self.problem
         sizes = problem.sizes_to_plan_for
-        gradient = problem.gradient_diameter / (sizes * mu * math.sqrt(1.0 - fraction))
-        risk = np.zeros(0)
+        gradient_stds = problem.gradient_diameter / (sizes * mu * math.sqrt(1.0 - risk_fraction))
+        risk_variances = np.zeros(0)
         if problem.n_groups > 1:
-            of_sum = self.sums.loss_range * problem.loss_noise
-            risk = (of_sum / (sizes * mu)) ** 2 / fraction
-        return RunNoise(problem.n_weights * gradient**2, risk)
+            loss_moves = self.sums.loss_range * problem.loss_noise
+            risk_variances = (loss_moves / (sizes * mu)) ** 2 / risk_fraction
+        return RunNoise(problem.n_weights * gradient_stds**2, risk_variances)
 
     def bound(self, noise: RunNoise) -> FloatArray:
-        """Return the planning bound for each group as the worst-off one.
+        """Return the bound on the excess risk if group i is the worst off, for all i; (n_groups,).
 
-        The weights owe ``initial_distance²/(2τ) + τ d s_i²/2`` if all weight is on a group.
+        Regret of the weights: ``initial_distance²/(2τ) + τ noise.gradient/2``, τ the sum of the
+        step sizes; at kinks ``τ L²/(2T)`` more.
         """
         problem, n_steps = self.problem, self.n_steps
         is_smooth = math.isfinite(problem.smoothness)
-        reach = n_steps * self.longest_step / (1.0 - self.max_momentum)
-        if not is_smooth:
-            reach = n_steps * self.step_size
-        total_step = np.full_like(noise.gradient, reach)
+        longest_total = n_steps * self.step_size
+        if is_smooth:
+            longest_total = n_steps * self.longest_step / (1.0 - self.max_momentum)
+        total_step = np.full_like(noise.gradient, longest_total)
         if not self.is_fixed:
-            of_coordinate = np.sqrt(noise.gradient / problem.n_weights)
-            total_step = np.minimum(
-                self.step_fraction * self.initial_distance / of_coordinate, reach
-            )
+            coordinate_stds = np.sqrt(noise.gradient / problem.n_weights)
+            planned_total = self.step_fraction * self.initial_distance / coordinate_stds
+            total_step = np.minimum(planned_total, longest_total)
         bound = self.initial_distance**2 / (2 * total_step) + total_step * noise.gradient / 2
         if not is_smooth:
             bound = bound + total_step * problem.lipschitz**2 / (2 * n_steps)
-        return bound + self.of_groups(noise) if problem.n_groups > 1 else bound
+        return bound + self.group_regret(noise) if problem.n_groups > 1 else bound
 
     @abstractmethod
-    def of_groups(self, noise: RunNoise) -> FloatArray:
-        """Return what the group player owes if a group is the worst-off one."""
+    def group_regret(self, noise: RunNoise) -> FloatArray:
+        """Return the regret of the group weights if group i is the worst off; (n_groups,)."""
 
-    def best_fraction(self, noise_at: Callable[[float], RunNoise]) -> float:
-        """Return the budget's fraction for the risks: the user's, or that of the least bound."""
+    def best_risk_fraction(self, noise_at: Callable[[float], RunNoise]) -> float:
+        """Return the fraction of μ² for the risks: the solver's, or the one of least bound.
+
+        ``noise_at`` maps a fraction to the noise of the run at that fraction.
+        """
         if self.problem.n_groups == 1:
             return 0.0
         if self.solver.risk_fraction is not None:
             return float(self.solver.risk_fraction)
         prior = np.asarray(self.problem.prior)
         best = minimize_scalar(
-            lambda at: float(prior @ self.bound(noise_at(at))),
+            lambda risk_fraction: float(prior @ self.bound(noise_at(risk_fraction))),
             bounds=(1e-3, MAX_RISK_FRACTION),
             method="bounded",
         )
         return float(best.x)
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of a `DescentSchedule` that follow from the rule."""
+        """Return the fields of a `DescentSchedule` that this rule decides."""
         problem = self.problem
         return {
             "n_steps": self.n_steps,
@@ -400,7 +398,7 @@ class StepRule(ABC):
             "step_size": self.step_size,
             "longest_step": self.longest_step,
             "max_momentum": self.max_momentum,
-            "averaged": max(1, round(self.solver.averaging * self.n_steps)),
+            "n_averaged": max(1, round(self.solver.averaging * self.n_steps)),
             "gradient_diameter": self.sums.gradient_diameter,
             "loss_clip": self.loss_clip,
             "loss_sensitivity": self.sums.loss_range,
@@ -410,68 +408,75 @@ class StepRule(ABC):
 
 
 def pay_for_passes(rule: StepRule, budget: Budget) -> tuple[tuple[Release, ...], RunNoise]:
-    """Share a budget among what comes before the steps, gradients and group risks."""
+    """Return the releases of a run on full passes, which spend the budget, and their noise."""
     n_steps = rule.n_steps
-    before = centring.releases_before(rule.problem, math.sqrt(n_steps))
-    left = 1.0 - sum([1.0 / release.noise_multiplier**2 for release in before]) / n_steps
-    mu = math.sqrt(left) * budget.mu
-    fraction = rule.best_fraction(partial(rule.noise_of_passes, mu))
-    releases = [Release(GRADIENT, "gaussian", math.sqrt(1.0 / (left * (1.0 - fraction))), n_steps)]
+    # all multipliers are for a total of μ² = n_steps; `calibrate` scales them to the budget
+    centring_releases = centring.releases_before(rule.problem, math.sqrt(n_steps))
+    centring_cost = sum([1.0 / release.noise_multiplier**2 for release in centring_releases])
+    fraction_left = 1.0 - centring_cost / n_steps
+    mu = math.sqrt(fraction_left) * budget.mu
+    risk_fraction = rule.best_risk_fraction(partial(rule.noise_of_passes, mu))
+    multiplier = math.sqrt(1.0 / (fraction_left * (1.0 - risk_fraction)))
+    releases = [*centring_releases, Release(GRADIENT, "gaussian", multiplier, n_steps)]
     if rule.problem.n_groups > 1:
-        releases.append(Release(RISKS, "gaussian", math.sqrt(1.0 / (left * fraction)), n_steps))
-    return calibrate([*before, *releases], budget), rule.noise_of_passes(mu, fraction)
+        multiplier = math.sqrt(1.0 / (fraction_left * risk_fraction))
+        releases.append(Release(RISKS, "gaussian", multiplier, n_steps))
+    return calibrate(releases, budget), rule.noise_of_passes(mu, risk_fraction)
 
 
 # Noise by the papers' formulas.
 
 
 class PaperNoise(NamedTuple):
-    """Noise by a paper's formulas: constants 1, or all noise times the least affordable factor."""
+    """Noise of Zhou and Bassily's schedules, and the numbers that follow from it."""
 
     releases: tuple[Release, ...]
-    tau: float  # noise on the risks of the smallest group
-    fields: dict[str, Any]  # of a schedule
-    regret: float  # of the weights
+    tau: float  # scale of the noise on the risk of the smallest group
+    fields: dict[str, Any]  # fields of a `DescentSchedule`
+    regret: float  # bound on the regret of the weights
 
 
 def paper_noise(problem: Problem, budget: Budget, n_steps: int, union: float) -> PaperNoise:
-    """Return σ on gradients and τ on risks of the smallest group; a larger one needs less.
+    """Return the paper's σ on gradients and τ on risks, with its constants set to 1.
 
-    The δ of the gradients is divided by `union`.
+    Where that exceeds the budget, both are raised by one factor. σ and τ are for the smallest
+    group, larger ones have less noise; `union` is the number in the paper's ``log(union/δ)``.
     """
-    n, taken, log_delta = min(problem.group_sizes), n_steps - 1, math.log(1.0 / budget.delta)
-    scale, of_gradients = n * budget.epsilon, n_steps * math.log(union / budget.delta) * log_delta
-    sigma = problem.lipschitz * math.sqrt(of_gradients) / scale
+    n, log_delta = min(problem.group_sizes), math.log(1.0 / budget.delta)
+    n_released = n_steps - 1  # the average of w_1, ..., w_T makes no use of a release at w_T
+    scale, gradient_cost = n * budget.epsilon, n_steps * math.log(union / budget.delta) * log_delta
+    sigma = problem.lipschitz * math.sqrt(gradient_cost) / scale
     tau = problem.loss_range * math.sqrt(n_steps * log_delta) / scale
     sums = SumSensitivity.of(problem, loss_clip=problem.constants.supremum)
-    asked = [Release(GRADIENT, "gaussian", sigma * n / sums.gradient_diameter, taken)]
+    templates = [Release(GRADIENT, "gaussian", sigma * n / sums.gradient_diameter, n_released)]
     if problem.n_groups > 1:
-        asked.append(Release(RISKS, "laplace", tau * n / sums.loss_range, taken))
-    true_epsilon = PrivacyGuarantee.from_releases(asked, budget.delta).epsilon
-    releases = tuple(asked) if true_epsilon <= budget.epsilon else calibrate(asked, budget)
-    factor = releases[0].noise_multiplier / asked[0].noise_multiplier
-    square = problem.lipschitz**2 + problem.n_weights * (sigma * factor) ** 2
-    step_size = problem.diameter / math.sqrt(n_steps * square)
-    fields = paper_fields(problem, sums, taken, averaged=n_steps, step_size=step_size)
+        templates.append(Release(RISKS, "laplace", tau * n / sums.loss_range, n_released))
+    true_epsilon = PrivacyGuarantee.from_releases(templates, budget.delta).epsilon
+    releases = tuple(templates) if true_epsilon <= budget.epsilon else calibrate(templates, budget)
+    factor = releases[0].noise_multiplier / templates[0].noise_multiplier
+    # bound on the mean squared norm of a noisy gradient
+    squared_norm = problem.lipschitz**2 + problem.n_weights * (sigma * factor) ** 2
+    step_size = problem.diameter / math.sqrt(n_steps * squared_norm)
+    fields = paper_fields(problem, sums, n_released, n_averaged=n_steps, step_size=step_size)
     fields["remark"] = (
         f"the paper's noise with constant 1 costs epsilon = {rounded_up(true_epsilon)}; factor "
         f"on both noises: {factor:.4g}"
     )
-    regret = problem.diameter * math.sqrt(square / n_steps)
-    return PaperNoise(releases, tau * factor, fields, regret)
+    regret = problem.diameter * math.sqrt(squared_norm / n_steps)
+    return PaperNoise(releases, tau=tau * factor, fields=fields, regret=regret)
 
 
 def paper_fields(
-    problem: Problem, sums: SumSensitivity, n_steps: int, *, averaged: int, step_size: float
+    problem: Problem, sums: SumSensitivity, n_steps: int, *, n_averaged: int, step_size: float
 ) -> dict[str, Any]:
-    """Return the fields of a schedule of plain steps, without a clip, for equal groups."""
+    """Return `DescentSchedule` fields of a paper: fixed steps, no loss clip, uniform prior."""
     return {
         "n_steps": n_steps,
         "initial_distance": 0.0,
         "step_size": step_size,
         "longest_step": step_size,
         "max_momentum": 0.0,
-        "averaged": averaged,
+        "n_averaged": n_averaged,
         "gradient_diameter": sums.gradient_diameter,
         "loss_clip": problem.constants.supremum,
         "loss_sensitivity": sums.loss_range,

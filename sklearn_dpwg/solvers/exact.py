@@ -1,4 +1,4 @@
-"""Without privacy: the exact minimax optimum, and what is best for people like the records."""
+"""Without privacy: the exact minimax optimum (`Exact`), and a fit for new people (`People`)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from sklearn_dpwg.solvers.steps import variance_between
 
 @dataclass(frozen=True)
 class ExactSchedule:
-    """Public numbers of the exact solver, and of what is best for new people."""
+    """Public numbers of `Exact` and `People`."""
 
-    tolerance: float  # certified duality gap at which it stops, in units of the loss
-    correction: float = 0.0  # c, which multiplies the optimism of a risk; 0 for the optimum itself
+    tolerance: float  # certified duality gap at which Newton's method stops, in units of the loss
+    correction: float = 0.0  # factor c on the optimism of risks in `People`; 0 in `Exact`
 
     def __str__(self) -> str:
         if not self.correction:
@@ -43,7 +43,7 @@ class ExactSchedule:
 class Exact(Solver):
     """Non-private minimax optimum by Newton's method with a certificate.
 
-    It is the papers' game on the records themselves, whatever the `optimism_correction`.
+    It minimises the largest group risk on the records, without an `optimism_correction`.
 
     Parameters
     ----------
@@ -85,46 +85,45 @@ class Exact(Solver):
         return Solution(point.weights, point.group_weights, point.n_newton_steps)
 
 
-# For people like the records: between the average and the worst group.
+# A fit for new people: between the fit to all records and that to the worst group.
 
-# Fractions of the least favourable group weights, compared at the first ridge; ridges, compared at
-# the best fraction, in records that count as their mean does.
+# Fractions of the least favourable group weights, compared at FIRST_RIDGE; ridges, compared at the
+# best fraction, as numbers of mean records (docs/theory/people.md, "The rule").
 FRACTIONS, RIDGES, FIRST_RIDGE = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0), (0.001, 0.3, 1.0, 3.0), 0.3
-# As fractions of what predicting nothing costs: what a last step promises of a fit that is
-# compared, and of the one that is kept, and the optimism of which no ridge saves anything that
-# counts.
-ENOUGH, EXACT, NEGLIGIBLE = 1e-6, 1e-12, 1e-3
-# A step that leaves more than this of what the one before it promised has a Hessian of its own.
-LEFT, MAX_STEPS = 0.03, 100
-# With more weights a trace is taken in so many random directions: they miss a few hundredths of it.
+# Predicted decrease at which Newton's method stops, for the candidates and for the best of them;
+# optimism below which no more ridges are tried. In units of the risk at weights of 0.
+CANDIDATE_TOLERANCE, FINAL_TOLERANCE, MIN_OPTIMISM = 1e-6, 1e-12, 1e-3
+# A new Hessian is computed where a step's decrease is more than this fraction of the last one's.
+MAX_REMAINDER, MAX_STEPS = 0.03, 100
+# With more weights a trace is estimated in so many random directions, to a few hundredths.
 N_DIRECTIONS, SEED = 32, 0
-# Squared lengths of rows are added up in multiples of it.
+# Grid on which squared lengths of rows are summed: the least that counts.
 STEP = 2.0**-30
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A weighted fit with a ridge, and what its groups are expected to lose among new people."""
+    """Weights fitted to a mixture of the groups, and the expected risks of new people."""
 
-    group_weights: FloatArray
-    ridge: float
-    weights: FloatArray
-    risks: FloatArray  # those of the records and their optimism
-    variances: FloatArray  # of the risks, by sampling
-    optimism: float  # the largest
+    group_weights: FloatArray  # the mixture; (n_groups,)
+    ridge: float  # strength of the ridge penalty
+    weights: FloatArray  # (n_weights,)
+    risks: FloatArray  # risks on the records plus c times their optimism; (n_groups,)
+    variances: FloatArray  # sampling variances of the risks, times c; (n_groups,)
+    max_optimism: float  # largest optimism of a group
 
 
 class People(Exact):
-    """What is expected to be best for the worst-off group of new people: docs/theory/people.md."""
+    """The fit of least worst-group risk expected for new people: docs/theory/people.md."""
 
     name: ClassVar[str] = "people"
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
-        is_of_people = problem.optimism_correction > 0.0 and problem.loss.smooth
-        if problem.n_groups == 1 or not is_of_people:
+        is_corrected = problem.optimism_correction > 0.0 and problem.loss.smooth
+        if problem.n_groups == 1 or not is_corrected:
             return Exact(self.tolerance).plan(problem, budget)
         schedule = ExactSchedule(self.tolerance, problem.optimism_correction)
-        # it may leave a group to what others learn, which nothing bounds on the records
+        # a group may get no weight, and then nothing but the range bounds its excess risk
         bounds = (problem.loss_range,) * problem.n_groups
         return Plan(self.name, problem, budget, (), schedule, bounds)
 
@@ -136,105 +135,106 @@ class People(Exact):
 
 
 class _Search:
-    """The fits to some records that are compared, each made once."""
+    """Fits with several group weights and ridges; `solution` returns the best for new people."""
 
     def __init__(self, data: Risks, problem: Problem, schedule: ExactSchedule) -> None:
         self._data, self._radius, self._correction = data, problem.radius, schedule.correction
-        self._unit = problem.constants.zero_score
+        self._zero_risk = problem.constants.zero_score  # largest risk at weights of 0
         sizes = np.asarray(data.group_sizes, dtype=float)
-        self._pooled = sizes / sizes.sum()
+        self._group_fractions = sizes / sizes.sum()
         exact = worst_group_optimum(data, radius=problem.radius, tolerance=schedule.tolerance)
         self._least_favourable, self._n_steps = exact.group_weights, exact.n_newton_steps
-        # where the next fit starts, and the Hessian that serves while it can
+        # where the next fit starts, and the last Hessian, reused while steps are good enough
         self._weights, self._hessian = exact.weights, np.zeros((data.n_weights,) * 2)
-        # so that nothing depends on how far a stated norm is above that of rows
+        # ridges scale with the rows themselves, not with the stated bound on their norm
         squares = data.spread(np.zeros(data.n_features))
-        self._length = max(squares / problem.n_records, STEP)
-        self._fits: dict[tuple[float, float], Fit] = {}
+        self._mean_square = max(squares / problem.n_records, STEP)
+        self._fits: dict[tuple[float, float], Fit] = {}  # by fraction and ridge
 
     def solution(self) -> Solution:
-        """Return the best fit, solved to the end, and what it gains over the best pooled one."""
-        # from the solution of the game on
+        """Return the best fit, minimised to the end, and its gain over the best pooled fit."""
+        # the fit of fraction 1 starts at the solution of the game
         for fraction in FRACTIONS[::-1]:
-            self._fit(fraction, FIRST_RIDGE)
-        pooled = self._fits[0.0, FIRST_RIDGE]
-        self._shrinker = shrinker(pooled.risks, pooled.variances)
+            self._add_fit(fraction, FIRST_RIDGE)
+        first_pooled = self._fits[0.0, FIRST_RIDGE]
+        self._shrinker = shrinker(first_pooled.risks, first_pooled.variances)
         fraction, ridge = self._best()
         self._weights = self._fits[fraction, ridge].weights
-        if self._fits[fraction, ridge].optimism > NEGLIGIBLE * self._unit:
+        if self._fits[fraction, ridge].max_optimism > MIN_OPTIMISM * self._zero_risk:
             for ridge in RIDGES:
-                self._fit(fraction, ridge)
-        self._fit(0.0, self._best()[1])
-        best, plain = (self._fits[self._best(pooled=each)] for each in (False, True))
+                self._add_fit(fraction, ridge)
+        self._add_fit(0.0, self._best()[1])
+        best, pooled = self._fits[self._best()], self._fits[self._best(pooled=True)]
         self._weights = best.weights
-        self._minimise(best.group_weights, best.ridge, EXACT * self._unit)
-        expected = self._shrinker @ plain.risks
-        worst = int(expected.argmax())
-        variances = self._data.variances_of_change(plain.weights, best.weights)
+        self._minimise(best.group_weights, best.ridge, FINAL_TOLERANCE * self._zero_risk)
+        pooled_risks = self._shrinker @ pooled.risks
+        worst = int(pooled_risks.argmax())
+        variances = self._data.variances_of_change(pooled.weights, best.weights)
         return Solution(
             self._weights,
             best.group_weights,
-            self._n_steps,
-            group_gain=float(expected[worst] - (self._shrinker @ best.risks).max()),
+            n_iter=self._n_steps,
+            group_gain=float(pooled_risks[worst] - (self._shrinker @ best.risks).max()),
             group_gain_std=math.sqrt(variances[worst]),
         )
 
     def _best(self, *, pooled: bool = False) -> tuple[float, float]:
-        """Return fraction and ridge that are best for the worst-off group; fraction 0, if asked."""
+        """Return (fraction, ridge) of the least worst-group risk; with fraction 0 if `pooled`."""
 
-        def expected(at: tuple[float, float]) -> float:
-            return float((self._shrinker @ self._fits[at].risks).max())
+        def worst_risk(key: tuple[float, float]) -> float:
+            return float((self._shrinker @ self._fits[key].risks).max())
 
-        return min((at for at in sorted(self._fits) if not (pooled and at[0])), key=expected)
+        return min((key for key in sorted(self._fits) if not (pooled and key[0])), key=worst_risk)
 
-    def _fit(self, fraction: float, ridge: float) -> None:
-        """Fit a candidate from where the last fit ended."""
+    def _add_fit(self, fraction: float, ridge: float) -> None:
+        """Fit a fraction and a ridge, starting where the last fit ended; keep it in `_fits`."""
         if (fraction, ridge) in self._fits:
             return
-        mixture = (1.0 - fraction) * self._pooled + fraction * self._least_favourable
-        strength = ridge * self._length * self._data.weight_of_a_record(mixture)
-        self._minimise(mixture, strength, ENOUGH * self._unit)
+        mixture = (1.0 - fraction) * self._group_fractions + fraction * self._least_favourable
+        strength = ridge * self._mean_square * self._data.weight_of_a_record(mixture)
+        self._minimise(mixture, strength, CANDIDATE_TOLERANCE * self._zero_risk)
+        # root: a matrix A with A A' = H⁻¹, or about so with many weights
         factor = cholesky(self._matrix(strength), lower=True)
         root = solve_triangular(factor, directions(len(factor)), lower=True, trans=1)
         risks, variances, optimism = self._data.optimism(self._weights, mixture, root)
         risks, variances = risks + self._correction * optimism, self._correction * variances
         self._fits[fraction, ridge] = Fit(
-            mixture, strength, self._weights, risks, variances, float(optimism.max())
+            mixture, strength, self._weights, risks, variances, max_optimism=float(optimism.max())
         )
 
-    def _minimise(self, mixture: FloatArray, ridge: float, enough: float) -> None:
-        """Minimise a mixture of the risks with a ridge over the ball by Newton's method."""
-        origin, before, promised = self._weights, math.inf, math.inf
+    def _minimise(self, mixture: FloatArray, ridge: float, tolerance: float) -> None:
+        """Move `_weights` to the minimum in the ball of ``mixture @ risks + ridge/2 ‖w‖²``."""
+        last_weights, last_value, decrease = self._weights, math.inf, math.inf
         for _ in range(MAX_STEPS):
-            values, gradients = self._data.risks_and_gradients(self._weights)
-            value = float(mixture @ values + 0.5 * ridge * self._weights @ self._weights)
-            if value > before + 1e-12 * abs(before):
-                self._weights = 0.5 * (origin + self._weights)
+            risks, gradients = self._data.risks_and_gradients(self._weights)
+            value = float(mixture @ risks + 0.5 * ridge * self._weights @ self._weights)
+            if value > last_value + 1e-12 * abs(last_value):  # more than rounding: halve the step
+                self._weights = 0.5 * (last_weights + self._weights)
                 continue
-            slope = mixture @ gradients + ridge * self._weights
-            most = max(LEFT * promised, enough)
-            step, promised = self._step(slope, ridge)
-            if promised > most or not self._hessian.any():
-                is_rough = len(slope) >= WIDE
+            gradient = mixture @ gradients + ridge * self._weights
+            largest_decrease = max(MAX_REMAINDER * decrease, tolerance)
+            step, decrease = self._step(gradient, ridge)  # decrease of the quadratic model
+            if decrease > largest_decrease or not self._hessian.any():
+                is_rough = len(gradient) >= WIDE
                 self._hessian = self._data.hessian(self._weights, mixture, rough=is_rough)
-                step, promised = self._step(slope, ridge)
-            origin, before = self._weights, value
+                step, decrease = self._step(gradient, ridge)
+            last_weights, last_value = self._weights, value
             self._weights = self._weights + step
             self._n_steps += 1
-            if promised <= enough:
+            if decrease <= tolerance:
                 break
 
-    def _step(self, slope: FloatArray, ridge: float) -> tuple[FloatArray, float]:
-        """Return the step to the minimum of the model in the ball, and what it promises."""
+    def _step(self, gradient: FloatArray, ridge: float) -> tuple[FloatArray, float]:
+        """Return the step to the minimum of the quadratic model in the ball, and its decrease."""
         matrix = self._matrix(ridge)
-        step = -np.asarray(cho_solve((cholesky(matrix, lower=True), True), slope))
+        step = -np.asarray(cho_solve((cholesky(matrix, lower=True), True), gradient))
         if np.linalg.norm(self._weights + step) > self._radius:
-            pull = matrix @ self._weights - slope
-            step = minimise_quadratic_on_ball(matrix, pull, self._radius, ridge) - self._weights
-        return step, -float(slope @ step + 0.5 * step @ matrix @ step)
+            linear = matrix @ self._weights - gradient
+            step = minimise_quadratic_on_ball(matrix, linear, self._radius, ridge) - self._weights
+        return step, -float(gradient @ step + 0.5 * step @ matrix @ step)
 
     def _matrix(self, ridge: float) -> FloatArray:
-        """Return the Hessian with a ridge, and with what rounding may have taken of it."""
+        """Return the Hessian plus the ridge and a bound on the Hessian's rounding error."""
         matrix = self._hessian.copy()
         rounding = (SINGLE if len(matrix) >= WIDE else 1e-14) * np.trace(matrix)
         matrix[np.diag_indices_from(matrix)] += ridge + rounding
@@ -242,7 +242,7 @@ class _Search:
 
 
 def directions(n_weights: int) -> FloatArray:
-    """Return a matrix Z for which ``tr A`` is about ``tr Z'AZ``, and exactly with few weights."""
+    """Return Z, with up to N_DIRECTIONS columns, for which ``tr Z'AZ`` is about ``tr A``."""
     if n_weights <= N_DIRECTIONS:
         return np.eye(n_weights)
     signs = np.random.default_rng(SEED).choice([-1.0, 1.0], (n_weights, N_DIRECTIONS))
@@ -250,9 +250,9 @@ def directions(n_weights: int) -> FloatArray:
 
 
 def shrinker(risks: FloatArray, variances: FloatArray) -> FloatArray:
-    """Return the matrix that shrinks noisy risks towards their mean, the more the noisier."""
-    variances = variances + 1e-24  # a group of equal losses knows its risk
+    """Return C, (n_groups, n_groups): ``C @ risks`` are shrunk to their mean, noisy ones more."""
+    variances = variances + 1e-24  # positive, also for a group of equal losses
     between = variance_between(risks, variances) if len(risks) > 1 else 0.0
     precisions = 1.0 / (between + variances)
-    kept = between * precisions
-    return np.asarray(np.diag(kept) + np.outer(1.0 - kept, precisions / precisions.sum()))
+    kept_fractions, mean_weights = between * precisions, precisions / precisions.sum()
+    return np.asarray(np.diag(kept_fractions) + np.outer(1.0 - kept_fractions, mean_weights))

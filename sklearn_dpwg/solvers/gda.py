@@ -68,67 +68,72 @@ class GDA(descent.Descent):
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule = plan.schedule
         space = Space.of(plan, None, data, noise, start)
-        weights, ball = space.weights, descent.Momentum(schedule, plan.problem.n_weights)
-        prior = np.asarray(schedule.prior)
-        given = None if start is None else start.group_weights
-        dual = on_simplex(prior if given is None else given)
-        counts_start = float(schedule.averaged > schedule.n_steps)
-        total, mixture = counts_start * weights, counts_start * dual
-        for step in range(1, schedule.n_steps + 1):
-            released = descent.from_pass(plan, data, weights, dual, noise, schedule.loss_clip)
-            rise = released.risks if len(dual) > 1 else np.zeros(1)
+        weights, momentum = space.weights, descent.Momentum(schedule, plan.problem.n_weights)
+        prior, loss_clip = np.asarray(schedule.prior), schedule.loss_clip
+        start_mixture = None if start is None else start.group_weights
+        mixture = on_simplex(prior if start_mixture is None else start_mixture)
+        n_averaged = schedule.n_averaged
+        # 1.0 where the average has one more point than there are steps: the first one
+        counts_start = float(n_averaged > schedule.n_steps)
+        weights_sum, mixture_sum = counts_start * weights, counts_start * mixture
+        for t in range(1, schedule.n_steps + 1):
+            released = descent.release_full_pass(plan, data, weights, mixture, noise, loss_clip)
+            ascent = released.risks if len(mixture) > 1 else np.zeros(1)
             if schedule.ridge:
-                # regularisers know no record, so their gradients need no noise
-                slope = released.gradient + schedule.ridge * (weights - space.weights)
-                rise = rise + schedule.ridge * (prior - dual)
-                move, dual_move = -slope / (schedule.ridge * step), rise / (schedule.ridge * step)
+                # the regularisers are public, so their gradients need no noise
+                gradient = released.gradient + schedule.ridge * (weights - space.weights)
+                ascent = ascent + schedule.ridge * (prior - mixture)
+                rate = schedule.ridge * t
+                move, mixture_move = -gradient / rate, ascent / rate
             else:
-                move = ball.push(released.gradient, released.noise_std)
-                dual_move = schedule.group_step * rise
-            weights, dual = space.project(weights + move), on_simplex(dual + dual_move)
-            if step > schedule.n_steps - schedule.averaged:
-                total, mixture = total + weights, mixture + dual
-        n_averaged = schedule.averaged
-        return Solution(total / n_averaged, mixture / n_averaged, schedule.n_steps)
+                move = momentum.push(released.gradient, released.noise_std)
+                mixture_move = schedule.group_step * ascent
+            weights, mixture = space.project(weights + move), on_simplex(mixture + mixture_move)
+            if t > schedule.n_steps - n_averaged:
+                weights_sum, mixture_sum = weights_sum + weights, mixture_sum + mixture
+        learned, group_weights = weights_sum / n_averaged, mixture_sum / n_averaged
+        return Solution(learned, group_weights, n_iter=schedule.n_steps)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class GDASchedule(descent.DescentSchedule):
     """Everything that `GDA.run` needs besides the records and the noise."""
 
-    ridge: float = 0.0  # strength ρ of the paper's public regularisers, whose steps are `1/(ρ t)`
-    group_step: float = 0.0  # step length of the group weights in planned runs
+    # strength ρ of the paper's public regularisers, whose steps are `1/(ρ t)`; 0 in planned runs
+    ridge: float = 0.0
+    group_step: float = 0.0  # step size η of the group weights in planned runs
 
 
 class EuclideanRule(descent.StepRule):
-    """The rule with projected steps of the group weights."""
+    """Step sizes and planning bound with projected steps of the group weights."""
 
     def group_step(self, noise: descent.RunNoise) -> float:
-        """Return the step of least regret of the group weights; 0 with one group."""
+        """Return the step size η of the group weights of least regret; 0 with one group."""
         if self.problem.n_groups == 1:
             return 0.0
         prior = np.asarray(self.problem.prior)
-        return math.sqrt((1.0 - prior @ prior) / (self.n_steps * self._spread(noise)))
+        return math.sqrt((1.0 - prior @ prior) / (self.n_steps * self._squared_norm(noise)))
 
-    def _spread(self, noise: descent.RunNoise) -> float:
-        """Return the square of a step's group gradient that counts: what groups differ by."""
-        of_groups = self.problem.n_groups * risk_spread(self.problem) ** 2
-        return of_groups + self.n_steps * float(noise.risk.sum())
+    def _squared_norm(self, noise: descent.RunNoise) -> float:
+        """Return the assumed squared norm of a step's risks around their mean, noise included."""
+        of_spread = self.problem.n_groups * risk_spread(self.problem) ** 2
+        return of_spread + self.n_steps * float(noise.risk.sum())
 
-    def of_groups(self, noise: descent.RunNoise) -> FloatArray:
-        """Return ``‖e_i - π‖²/(2ηT) + η (p q² + Σ_j s_j²)/2`` for the step η, assumed spread q."""
+    def group_regret(self, noise: descent.RunNoise) -> FloatArray:
+        """Return ``‖e_i - π‖²/(2ηT) + η s²/2`` for each group i, s² the `_squared_norm`."""
         prior = np.asarray(self.problem.prior)
-        distance, step = 1.0 - 2.0 * prior + prior @ prior, self.group_step(noise)
-        return np.asarray(distance / (2.0 * step * self.n_steps) + step * self._spread(noise) / 2.0)
+        squared_distances, step = 1.0 - 2.0 * prior + prior @ prior, self.group_step(noise)
+        start_regret = squared_distances / (2.0 * step * self.n_steps)
+        return np.asarray(start_regret + step * self._squared_norm(noise) / 2.0)
 
 
 def least_bound_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
-    """Plan by minimising the bound on the excess risk over whatever the parameters leave open."""
+    """Plan with the noise and fractions of least bound, where the parameters are None."""
     n_steps = solver.n_steps or solver.max_passes or descent.PASSES
     rule = EuclideanRule(problem, solver, n_steps, effective_sample_size(problem, budget))
-    paid, noise = descent.pay_for_passes(rule, budget)
+    releases, noise = descent.pay_for_passes(rule, budget)
     schedule = GDASchedule(**rule.fields(), group_step=rule.group_step(noise))
-    return Plan("gda", problem, budget, paid, schedule, rule.bound(noise), n_steps)
+    return Plan("gda", problem, budget, releases, schedule, rule.bound(noise), n_steps)
 
 
 def paper_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
@@ -136,54 +141,55 @@ def paper_plan(problem: Problem, budget: Budget, solver: GDA) -> Plan:
     sizes = np.asarray(problem.group_sizes, dtype=float)
     n_records, smallest = problem.n_records, float(sizes.min())
     n_steps = max(2, solver.n_steps or math.ceil(n_records ** (2 / 3)))
-    taken = n_steps - 1  # the average of w_1, ..., w_T makes no use of a release at w_T
+    n_released = n_steps - 1  # the average of w_1, ..., w_T makes no use of a release at w_T
     sums = SumSensitivity.of(problem, loss_clip=problem.constants.supremum)
     # one standard deviation for both: multipliers in proportion to 1/Γ and 1/b
-    asked = [Release(descent.GRADIENT, "gaussian", 1.0 / sums.gradient_diameter, taken)]
+    templates = [Release(descent.GRADIENT, "gaussian", 1.0 / sums.gradient_diameter, n_released)]
     if problem.n_groups > 1:
-        asked.append(Release(descent.RISKS, "gaussian", 1.0 / sums.loss_range, taken))
-    paid = calibrate(asked, budget)
-    sigma = paid[0].noise_multiplier * sums.gradient_diameter / smallest
+        templates.append(Release(descent.RISKS, "gaussian", 1.0 / sums.loss_range, n_released))
+    releases = calibrate(templates, budget)
+    sigma = releases[0].noise_multiplier * sums.gradient_diameter / smallest
     ridge = solver.ridge or best_ridge(problem, n_steps, sigma)
     lipschitz = max(
         n_records / smallest * problem.lipschitz + problem.diameter * ridge,
         n_records / smallest * problem.loss_range + math.sqrt(2.0) * ridge,
     )
-    of_steps = math.sqrt(n_steps * math.log(1.0 / budget.delta))
-    with_constant_1 = lipschitz * of_steps / (n_records * budget.epsilon)
+    composition = math.sqrt(n_steps * math.log(1.0 / budget.delta))
+    sigma_of_constant_1 = lipschitz * composition / (n_records * budget.epsilon)
+    step_size = 1.0 / ridge
     schedule = GDASchedule(
-        **descent.paper_fields(problem, sums, taken, averaged=n_steps, step_size=1.0 / ridge),
+        **descent.paper_fields(problem, sums, n_released, n_averaged=n_steps, step_size=step_size),
         step="like the smallest group",
         ridge=ridge,
         remark=(
             f"the paper's noise for both players, {sigma:.3g} a coordinate, with the least "
-            f"constant that keeps the budget: {sigma / with_constant_1:.3g}"
+            f"constant that keeps the budget: {sigma / sigma_of_constant_1:.3g}"
         ),
     )
     bounds = np.full(problem.n_groups, strong_gap_bound(problem, n_steps, sigma, ridge))
-    return Plan("gda", problem, budget, paid, schedule, bounds, taken)
+    return Plan("gda", problem, budget, releases, schedule, bounds, n_released)
 
 
 def strong_gap_bound(problem: Problem, n_steps: int, sigma: float, ridge: float) -> float:
-    """Bound the expected strong gap of the group game, the regularisers' bias included.
+    """Bound the expected strong gap, ``max_λ F(w̄, λ) - min_w F(w, λ̄)`` of the averages w̄ and λ̄.
 
-    It is ``(1 + ln T)/(2 T ρ) [(L + 2Rρ)² + d σ² + (b√p/2 + √2 ρ)² + p σ²] + ρ R²/2 + ρ/2`` and
-    ``σ (R √d + √(2 ln p)) / √T`` (docs/theory/gda.md, section 4).
+    It is ``(1 + ln T)/(2 T ρ) [(L + 2Rρ)² + d σ² + (b√p/2 + √2 ρ)² + p σ²] + ρ R²/2 + ρ/2`` plus
+    ``σ (R √d + √(2 ln p)) / √T``, ρ the ridge, p groups, d weights (docs/theory/gda.md, section 4).
     """
     p, d = problem.n_groups, problem.n_weights
-    of_weights = (problem.lipschitz + problem.diameter * ridge) ** 2 + d * sigma**2
-    of_groups = 0.0
+    weights_term = (problem.lipschitz + problem.diameter * ridge) ** 2 + d * sigma**2
+    groups_term = 0.0
     if p > 1:
-        gradient = problem.loss_range * math.sqrt(p) / 2.0 + math.sqrt(2.0) * ridge
-        of_groups = gradient**2 + p * sigma**2
-    regret = (1.0 + math.log(n_steps)) / (2.0 * n_steps * ridge) * (of_weights + of_groups)
-    bias = ridge * problem.radius**2 / 2.0 + (ridge / 2.0 if p > 1 else 0.0)
+        gradient_norm = problem.loss_range * math.sqrt(p) / 2.0 + math.sqrt(2.0) * ridge
+        groups_term = gradient_norm**2 + p * sigma**2
+    regret = (1.0 + math.log(n_steps)) / (2.0 * n_steps * ridge) * (weights_term + groups_term)
+    regulariser_bias = ridge * problem.radius**2 / 2.0 + (ridge / 2.0 if p > 1 else 0.0)
     reach = problem.radius * math.sqrt(d) + math.sqrt(2.0 * math.log(p))
-    return regret + bias + sigma * reach / math.sqrt(n_steps)
+    return regret + regulariser_bias + sigma * reach / math.sqrt(n_steps)
 
 
 def best_ridge(problem: Problem, n_steps: int, sigma: float) -> float:
-    """Return the ρ of least bound."""
+    """Return the ridge ρ of the least `strong_gap_bound`."""
     best = minimize_scalar(
         lambda log_ridge: strong_gap_bound(problem, n_steps, sigma, math.exp(log_ridge)),
         bounds=(-30.0, 30.0),

@@ -91,176 +91,174 @@ class MGR(descent.Descent):
         schedule, problem = plan.schedule, plan.problem
         space = Space.of(plan, schedule.centring, data, noise, start)
         data = space.view(data)
-        weights, ball = space.weights, descent.Momentum(schedule, problem.n_weights)
-        level = LossLevel(schedule, problem) if schedule.follows_level else None
+        weights, momentum = space.weights, descent.Momentum(schedule, problem.n_weights)
+        loss_level = LossLevel(schedule, problem) if schedule.follows_level else None
         gain = GainOfGroups(problem, adapts=schedule.adapts)
-        first = np.asarray(schedule.prior)
+        first_mixture = np.asarray(schedule.prior)
         if start is not None and start.group_weights is not None:
-            first = np.maximum(start.group_weights, 1e-300)
-        players = GroupWeights(schedule, np.log(first), gain)
-        shrinkage = Shrinkage(problem.constants.zero_score, len(first))
-        counts_start = float(schedule.averaged > schedule.n_steps)
-        total, mixture = counts_start * weights, counts_start * players.current
+            first_mixture = np.maximum(start.group_weights, 1e-300)  # positive, for the logarithm
+        player = GroupWeights(schedule, np.log(first_mixture), gain)
+        shrinkage = Shrinkage(problem.constants.zero_score, len(first_mixture))
+        # 1.0 where the average has one more point than there are steps: the first one
+        counts_start = float(schedule.n_averaged > schedule.n_steps)
+        weights_sum, mixture_sum = counts_start * weights, counts_start * player.group_weights
         for t in range(schedule.n_steps):
-            asked = plan, data, weights, players.current, noise
+            mixture = player.group_weights
+            loss_clip = schedule.loss_clip if loss_level is None else loss_level.loss_clip
             if schedule.batches is None:
-                loss_clip = schedule.loss_clip if level is None else level.loss_clip
-                released = descent.from_pass(*asked, loss_clip)
+                step = descent.release_full_pass(plan, data, weights, mixture, noise, loss_clip)
             else:
-                released = sampling.from_batch(*asked, schedule.batches, schedule.loss_clip)
-            weights = space.project(weights + ball.push(released.gradient, released.noise_std))
-            feedback = released.risks, released.risk_variances, players.current
-            if level is not None:
-                level.push(*feedback)
-            if len(first) > 1:
-                players.push(released.risks, released.risk_variances)
-            # after the step, so that the last releases count too
-            if t >= schedule.n_steps - schedule.averaged:
-                total, mixture = total + weights, mixture + players.current
+                step = sampling.release_batch(plan, data, weights, mixture, noise, loss_clip)
+            weights = space.project(weights + momentum.push(step.gradient, step.noise_std))
+            if loss_level is not None:
+                loss_level.push(step.risks, step.risk_variances, mixture)
+            if len(first_mixture) > 1:
+                player.push(step.risks, step.risk_variances)
+            # sums take the weights after the step, so that the last releases count too
+            if t >= schedule.n_steps - schedule.n_averaged:
+                weights_sum, mixture_sum = weights_sum + weights, mixture_sum + player.group_weights
                 if schedule.shrinks:
-                    shrinkage.push(*feedback)
-        learned, mixture = total / schedule.averaged, mixture / schedule.averaged
+                    shrinkage.push(step.risks, step.risk_variances, mixture)
+        learned, mixture = weights_sum / schedule.n_averaged, mixture_sum / schedule.n_averaged
         if schedule.shrinks and start is None:
-            learned = learned * shrinkage.kept
+            learned = learned * shrinkage.factor
         weights = space.weights_of_rows(learned)
-        return Solution(weights, mixture, schedule.n_steps, **gain.released)
+        return Solution(weights, mixture, n_iter=schedule.n_steps, **gain.released)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MGRSchedule(descent.DescentSchedule):
     """Everything that `MGR.run` needs besides the records and the noise."""
 
-    group_rate: float = 0.0  # step size η_λ of the multiplicative weights, where they do not adapt
-    # who joins a step and with how much noise; by default a step reads every record
+    group_rate: float = 0.0  # rate η_λ of the multiplicative weights, where it is fixed
+    # sampling rate and noise of Poisson batches; None where every step reads every record
     batches: sampling.Batches | None = None
-    adapts: bool = False  # whether `GroupWeights` follow released risks, in place of `group_rate`
+    adapts: bool = False  # whether the rate follows released risks, in place of `group_rate`
     assumed_spread: float = 0.0  # standard deviation of the group risks that planning assumes
-    # losses count up to this multiple of the mean released loss, where it is less (`LossLevel`)
+    # a step's loss clip over the mean released loss, up to `loss_clip` (`LossLevel`)
     clip_of_level: float = math.inf
-    shrinks: bool = False  # whether the averaged weights do (`Shrinkage`)
+    shrinks: bool = False  # whether averaged weights are multiplied by `Shrinkage.factor`
 
     @property
     def follows_level(self) -> bool:
-        """Whether the clip of losses follows the level of the released ones."""
+        """Whether the loss clip of a step follows the mean of the losses released before."""
         return math.isfinite(self.clip_of_level)
 
     def __str__(self) -> str:
         return "\n".join([*([str(self.batches)] if self.batches else []), super().__str__()])
 
 
-# What a run takes from released risks: group weights, the clip of losses, shrinkage.
+# What a run computes from released risks: group weights, the loss clip, shrinkage.
 
-# The assumed spread of the group risks counts like so many released ones; its least fraction.
+# Released variances that the assumed one counts for; least spread over the assumed one.
 ASSUMED_STEPS, MIN_SPREAD = 10.0, 1.0 / 30.0
-
-# A group leads another by at most this and log p in its exponent, so that others can overtake it.
+# Log weights differ by at most this + log p, so that a group far behind can still overtake.
 MAX_LEAD = 4.0
-
-# Steps whose released risks tell the level of losses; deviations of its noise that it is raised by,
-# and the least fraction of the planned clip.
+# Steps whose released risks give the mean loss; standard deviations of its noise that are added;
+# least loss clip, as a fraction of the planned one.
 WINDOW, DEVIATIONS, MIN_LOSS_CLIP = 10, 2.0, 1e-3
-
-# A group's mean risk is believed to be lower than released by so many deviations of its noise.
+# Standard deviations of its noise that are subtracted from a group's mean released risk.
 SHRINK_DEVIATIONS = 0.5
 
 
 class GroupWeights:
-    """Hedge on released risks, at the paper's rate or one that follows their spread."""
+    """Hedge: weights ∝ exp(rate × released risks). Adaptive rate: docs/theory/mgr.md, 4a."""
 
     def __init__(self, schedule: MGRSchedule, log_weights: FloatArray, gain: GainOfGroups) -> None:
         self.schedule, self._log_weights, self._gain = schedule, log_weights, gain
-        self.current = gain.played(normalised(log_weights))
-        # squared spreads: how many, and their sum
+        self.group_weights = gain.played(normalised(log_weights))  # of the next step; (n_groups,)
+        # number and sum of the variances of the risks across groups
         self._n_spreads = ASSUMED_STEPS
-        self._spread = ASSUMED_STEPS * schedule.assumed_spread**2
-        # the prior's: a start may have all weight on one group
+        self._squared_spreads = ASSUMED_STEPS * schedule.assumed_spread**2
+        # of the prior, not of `log_weights`: a start may have all weight on one group
         prior = np.asarray(schedule.prior)
         self._entropy = -float(prior @ np.log(prior))
-        self.rate = schedule.group_rate  # of the last step
+        self.rate = schedule.group_rate  # rate η of the last step
 
     def push(self, risks: FloatArray, variances: FloatArray) -> None:
-        """Take in the released risks of a step, and the variances of their noise and coins."""
+        """Update `group_weights` by a step's released risks; variances are those of their noise."""
         schedule = self.schedule
         if not schedule.adapts:
             self._log_weights = self._log_weights + schedule.group_rate * risks
-            self.current = normalised(self._log_weights)
+            self.group_weights = normalised(self._log_weights)
             return
         self._gain.push(risks, variances)
-        # θ/T with θ² = H(π) / (q²/T + mean_i v_i/2) for the spread q so far, without this step
+        # η = θ/T with θ² = H(π) / (q²/T + mean_i v_i/2), q² the mean before this step
         horizon, noise = schedule.n_steps, float(variances.mean()) / 2.0
         least = (MIN_SPREAD * schedule.assumed_spread) ** 2
-        spread = max(self._spread / self._n_spreads, least)
-        self.rate = math.sqrt(self._entropy / ((spread + noise) / horizon)) / horizon
-        weights = self.current
-        spread = float(weights @ (risks - weights @ risks) ** 2)
-        self._spread += spread - float((weights * (1.0 - weights)) @ variances)
+        squared_spread = max(self._squared_spreads / self._n_spreads, least)
+        self.rate = math.sqrt(self._entropy / ((squared_spread + noise) / horizon)) / horizon
+        weights = self.group_weights
+        noisy_spread = float(weights @ (risks - weights @ risks) ** 2)
+        self._squared_spreads += noisy_spread - float((weights * (1.0 - weights)) @ variances)
         self._n_spreads += 1.0
         exponents = self._log_weights + self.rate * risks
-        lead = MAX_LEAD + np.log(len(risks))
-        self._log_weights = np.maximum(exponents, exponents.max() - lead)
-        self.current = self._gain.played(normalised(self._log_weights))
+        max_lead = MAX_LEAD + np.log(len(risks))
+        self._log_weights = np.maximum(exponents, exponents.max() - max_lead)
+        self.group_weights = self._gain.played(normalised(self._log_weights))
 
 
 class LossLevel:
-    """A clip that follows the mean released loss, of all records or under the group weights."""
+    """A loss clip that falls with the mean released loss, so that less noise is needed."""
 
     def __init__(self, schedule: MGRSchedule, problem: Problem) -> None:
         self._schedule = schedule
         self._fractions = np.asarray(problem.group_sizes) / sum(problem.group_sizes)
+        # of a step: mean losses over all records and under the group weights; their variances
         self._levels: deque[FloatArray] = deque(maxlen=WINDOW)
 
     def push(self, risks: FloatArray, variances: FloatArray, group_weights: FloatArray) -> None:
-        """Take in the risks of a step, the variances of their noise and the weights of the step."""
-        fractions = np.array([self._fractions, group_weights])
-        self._levels.append(np.array([fractions @ risks, fractions**2 @ variances]))
+        """Add a step: its released risks, the variances of their noise, its group weights."""
+        mixtures = np.array([self._fractions, group_weights])
+        self._levels.append(np.array([mixtures @ risks, mixtures**2 @ variances]))
 
     @property
     def loss_clip(self) -> float:
-        """The clip of the next step: a multiple of the larger mean loss, but for rare noise."""
+        """Clip of the next step: `clip_of_level` times an upper bound of the larger mean loss."""
         schedule = self._schedule
         if not self._levels:
             return schedule.loss_clip
         means, variances = np.mean(self._levels, axis=0)
-        deviations = np.sqrt(variances / len(self._levels))
-        level = float((np.maximum(means, 0.0) + DEVIATIONS * deviations).max())
+        stds = np.sqrt(variances / len(self._levels))
+        mean_loss = float((np.maximum(means, 0.0) + DEVIATIONS * stds).max())
         least = MIN_LOSS_CLIP * schedule.loss_clip
-        return float(np.clip(schedule.clip_of_level * level, least, schedule.loss_clip))
+        return float(np.clip(schedule.clip_of_level * mean_loss, least, schedule.loss_clip))
 
 
 class Shrinkage:
-    """How far averages shrink where the worst-off group gained less: docs/theory/mgr.md, 4b."""
+    """Factor on the averaged weights where a group's risk fell less: docs/theory/mgr.md, 4b."""
 
-    def __init__(self, risk_of_nothing: float, n_groups: int) -> None:
-        self._risk_of_nothing, self._n_steps = risk_of_nothing, 0
-        self._risks, self._variances = np.zeros(n_groups), np.zeros(n_groups)
-        self._weighted_risk = 0.0
+    def __init__(self, zero_risk: float, n_groups: int) -> None:
+        self._zero_risk, self._n_steps = zero_risk, 0  # the risk at weights of 0
+        self._risk_sums, self._variance_sums = np.zeros(n_groups), np.zeros(n_groups)
+        self._weighted_risk_sum = 0.0
 
     def push(self, risks: FloatArray, variances: FloatArray, group_weights: FloatArray) -> None:
-        """Take in the risks of a step, the variances of their noise and the weights of the step."""
+        """Add a step: its released risks, the variances of their noise, its group weights."""
         self._n_steps += 1
-        self._risks += risks
-        self._variances += variances
-        self._weighted_risk += float(group_weights @ risks)
+        self._risk_sums += risks
+        self._variance_sums += variances
+        self._weighted_risk_sum += float(group_weights @ risks)
 
     @property
-    def kept(self) -> float:
-        """Share of the weights to keep, between a half and 1."""
-        drop = self._risk_of_nothing - self._weighted_risk / self._n_steps
-        if drop <= 0.0:
+    def factor(self) -> float:
+        """What to multiply the averaged weights by, between 1/2 and 1."""
+        mean_drop = self._zero_risk - self._weighted_risk_sum / self._n_steps
+        if mean_drop <= 0.0:  # nothing was gained
             return 0.5
-        stds = np.sqrt(self._variances) / self._n_steps
-        drops = self._risk_of_nothing - self._risks / self._n_steps + SHRINK_DEVIATIONS * stds
-        return 0.5 * (1.0 + min(max(0.0, float(drops.min())) / drop, 1.0))
+        stds = np.sqrt(self._variance_sums) / self._n_steps
+        drops = self._zero_risk - self._risk_sums / self._n_steps + SHRINK_DEVIATIONS * stds
+        return 0.5 * (1.0 + min(max(0.0, float(drops.min())) / mean_drop, 1.0))
 
 
 # The plan of least bound, on all records or on batches.
 
-# No more steps on batches are planned: accounting for them takes long.
+# Most planned steps on batches: accounting for more takes long.
 MAX_BATCHES = 50_000
 
 
 def least_bound_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
-    """Plan by minimising the bound on the excess risk over whatever the parameters leave open."""
+    """Plan with the noise and fractions of least bound, where the parameters are None."""
     n_steps = solver.n_steps
     if n_steps is None:
         passes = solver.max_passes or by_loss(problem.loss).passes
@@ -271,7 +269,7 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
         batches, (releases, noise) = None, descent.pay_for_passes(rule, budget)
     else:
         releases, noise, batches = _pay_for_batches(problem, rule, budget)
-    of_loss = by_loss(learned.loss, effective_sample_size(learned, budget))
+    constants = by_loss(learned.loss, effective_sample_size(learned, budget))
     adapts = problem.n_groups > 1
     follows_level = adapts and solver.loss_clip is None and batches is None
     schedule = MGRSchedule(
@@ -280,62 +278,64 @@ def least_bound_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
         batches=batches,
         adapts=adapts,
         assumed_spread=risk_spread(learned),
-        clip_of_level=of_loss.clip_of_level if follows_level else math.inf,
-        shrinks=adapts and of_loss.shrinks,
+        clip_of_level=constants.clip_of_level if follows_level else math.inf,
+        shrinks=adapts and constants.shrinks,
     )
     return Plan("mgr", problem, budget, releases, schedule, rule.bound(noise), n_steps)
 
 
 def learned_problem(problem: Problem, solver: MGR, budget: Budget) -> Problem:
-    """Return what the weights are learned for: the problem, or that of centred or whitened rows."""
-    is_centred, white = solver.centring, solver.whitening
+    """Return the problem as it is, or on centred rows where the solver centres (and whitens)."""
+    is_centred, whitens = solver.centring, solver.whitening
     if is_centred:
         centring.check_centring(problem, "MGR")
     if is_centred is None:
         is_centred = solver.step_size is None and centring.is_worth_centring(problem)
-    if white and not is_centred:
+    if whitens and not is_centred:
         raise InputError(
             "whitening of MGR must be None or False where rows are not centred, got True."
         )
     if not is_centred:
         return problem
-    by, of_loss = "", by_loss(problem.loss, effective_sample_size(problem, budget))
-    if white or (white is None and of_loss.whitens):
-        by = centring.planned_whitening(problem, math.inf if white else budget.mu)
-    return centring.centred_problem(problem, centring.GradientClip(of_loss.clip_norm, by))
+    constants = by_loss(problem.loss, effective_sample_size(problem, budget))
+    release_name = ""  # of the second moments that whitening needs
+    if whitens or (whitens is None and constants.whitens):  # on request at any noise
+        release_name = centring.planned_whitening(problem, math.inf if whitens else budget.mu)
+    limit = centring.GradientClip(constants.clip_norm, whitening=release_name)
+    return centring.centred_problem(problem, limit)
 
 
 def _pay_for_batches(
     problem: Problem, rule: HedgeRule, budget: Budget
 ) -> tuple[tuple[Release, ...], descent.RunNoise, sampling.Batches]:
-    """Pay for steps that read Poisson batches; one joint release a step."""
+    """Calibrate the releases of steps on Poisson batches: gradient and risks together each step."""
     rate = rule.solver.sampling_rate
     name = sampling.GRADIENT_AND_RISKS if problem.n_groups > 1 else descent.GRADIENT
     guess = predict_multiplier(rule.n_steps, rate, budget)
-    of_steps = Release(name, "gaussian", guess, rule.n_steps, sampling_rate=rate)
-    before = centring.releases_before(rule.problem, budget.mu)
-    releases = calibrate([*before, of_steps], budget)
-    # plans count next to no noise for groups that no weight is moved to
-    squares = (np.asarray(problem.group_sizes) / problem.sizes_to_plan_for) ** 2
+    step_release = Release(name, "gaussian", guess, rule.n_steps, sampling_rate=rate)
+    centring_releases = centring.releases_before(rule.problem, budget.mu)
+    releases = calibrate([*centring_releases, step_release], budget)
+    multiplier = releases[-1].noise_multiplier
+    # hidden groups that are never weighted count in plans as larger: next to no noise
+    squared_ratios = (np.asarray(problem.group_sizes) / problem.sizes_to_plan_for) ** 2
 
-    def batches_at(fraction: float) -> sampling.Batches:
-        z = releases[-1].noise_multiplier
-        return sampling.Batches(rule.problem, rule.sums, rate, z, fraction)
+    def batches_at(risk_fraction: float) -> sampling.Batches:
+        return sampling.Batches(rule.problem, rule.sums, rate, multiplier, risk_fraction)
 
-    def noise_at(fraction: float) -> descent.RunNoise:
-        noise = batches_at(fraction).noise_of_run(problem.n_weights, rule.n_steps)
-        return descent.RunNoise(noise.gradient * squares, noise.risk * squares[: len(noise.risk)])
+    def noise_at(risk_fraction: float) -> descent.RunNoise:
+        gradient, risk = batches_at(risk_fraction).noise_of_run(problem.n_weights, rule.n_steps)
+        return descent.RunNoise(gradient * squared_ratios, risk * squared_ratios[: len(risk)])
 
-    fraction = rule.best_fraction(noise_at)
-    return releases, noise_at(fraction), batches_at(fraction)
+    risk_fraction = rule.best_risk_fraction(noise_at)
+    return releases, noise_at(risk_fraction), batches_at(risk_fraction)
 
 
 class HedgeRule(descent.StepRule):
-    """The rule with multiplicative group weights."""
+    """Step sizes and planning bound with multiplicative group weights."""
 
     solver: MGR
 
-    def of_groups(self, noise: descent.RunNoise) -> FloatArray:
+    def group_regret(self, noise: descent.RunNoise) -> FloatArray:
         return hedge(self.problem, self.n_steps, noise.risk)[1]
 
 
@@ -347,12 +347,12 @@ def paper_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
     n, p, d = min(problem.group_sizes), problem.n_groups, problem.n_weights
     lipschitz, loss_range = problem.lipschitz, problem.loss_range
     log_delta = math.log(1.0 / budget.delta)
-    steps = (problem.diameter * lipschitz + loss_range * math.sqrt(math.log(p))) * (
+    paper_steps = (problem.diameter * lipschitz + loss_range * math.sqrt(math.log(p))) * (
         n**2 * budget.epsilon**2 / (lipschitz * loss_range * d * log_delta)
     )
-    n_steps = max(2, min((solver.max_passes or descent.PASSES) + 1, math.floor(steps)))
-    noise = descent.paper_noise(problem, budget, n_steps, n_steps)
-    feedback_bound = loss_range
+    n_steps = max(2, min((solver.max_passes or descent.PASSES) + 1, math.floor(paper_steps)))
+    noise = descent.paper_noise(problem, budget, n_steps, union=n_steps)
+    feedback_bound = loss_range  # largest noisy risk, with high probability
     if p > 1:
         feedback_bound += 8.0 * noise.tau * max(0.0, math.log(p * n * n_steps / 2.0))
     schedule = MGRSchedule(

@@ -17,7 +17,7 @@ from sklearn_dpwg.solvers import (
     Exact,
     PhasedERM,
 )
-from sklearn_dpwg.solvers.descent import from_pass
+from sklearn_dpwg.solvers.descent import release_full_pass
 from sklearn_dpwg.solvers.steps import influence
 from tests.helpers.convex_programs import risk_expressions
 from tests.helpers.group_data import make_problem, make_risks, naive
@@ -78,7 +78,7 @@ def test_released_risks_are_those_of_groups_with_the_noise_that_is_stated(by_cel
     risks = make_risks(BinaryLogLoss(), cells.sizes).overlapping(cells)
     weights, mixture = np.zeros(risks.n_weights), np.array(plan.problem.prior)
     noise = seeded(3, plan.releases)
-    result = [from_pass(plan, risks, weights, mixture, noise, 1.0) for _ in range(n_steps)]
+    result = [release_full_pass(plan, risks, weights, mixture, noise, 1.0) for _ in range(n_steps)]
     released = np.array([one.risks for one in result])
     stds = np.sqrt(result[0].risk_variances)
     np.testing.assert_allclose(released.std(axis=0), stds, rtol=0.15)

@@ -126,7 +126,7 @@ def higher_ceilings():
 
 
 def _in_a_step(fault):
-    return instead(descent, "from_pass", fault)
+    return instead(descent, "release_full_pass", fault)
 
 
 def _states_in_a_step(wrong, *, step="weighted"):
@@ -187,7 +187,7 @@ MGR_FAULTS = of_every_step(MGR) | {
     "early stop on an exact risk": stops(
         MGR,
         descent,
-        "from_pass",
+        "release_full_pass",
         lambda plan, data, weights, *others: _exact(plan, data, weights)[0].max() > 2.0,
     ),
     "an exact last risk": output(
@@ -402,7 +402,7 @@ BATCH_FAULTS = {
     "no clip": _reads(loss_clip=np.inf),
     "risks that are not centred": _reads(center=0.0),
     "the same coins tell the divisor": instead(GroupRisks, "sampled_sums", _means_of_the_batch),
-    "the batch beside the noise": instead(batches, "from_batch", _batch_beside_the_noise),
+    "the batch beside the noise": instead(batches, "release_batch", _batch_beside_the_noise),
     "the diameter for twice the norm": planned,
 }
 

@@ -75,7 +75,7 @@ def test_the_choice_keeps_its_bound():
     for p in (2, 3, 4, 5, 7):
         rule = ChoiceRule(make_problem(rng.integers(3, 400, size=p)), AGS(), 1)
         noise = rule.noise_of_passes(1.0, 0.4)
-        stds, bound = np.sqrt(noise.risk), rule.of_groups(noise)
+        stds, bound = np.sqrt(noise.risk), rule.group_regret(noise)
         for units in (np.zeros(p), rng.uniform(0, 2, p), *np.eye(p), *(-np.eye(p))):
             risks = stds.max() * units
             taken = np.argmax(risks + stds * rng.standard_normal((4000, p)), axis=1)
@@ -126,7 +126,7 @@ def test_paper_schedule_is_the_papers():
         assert f"constant 1 costs epsilon = {rounded_up(costs)}" in schedule.remark
         step = diameter / math.sqrt(t * (lipschitz**2 + d * (factor * sigma) ** 2))
         assert schedule.step_size == pytest.approx(step)
-        assert (schedule.memory, schedule.averaged) == (1, t)
+        assert (schedule.memory, schedule.n_averaged) == (1, t)
         assert schedule.prior == (0.5, 0.5)
         excess = diameter * math.sqrt((lipschitz**2 + d * (factor * sigma) ** 2) / t)
         excess += 16 * factor * tau * math.log(p * n * t / 2)

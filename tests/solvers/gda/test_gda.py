@@ -89,7 +89,7 @@ def regulariser_noised(honest, plan, data, weights, *others):
     ],
 )
 def test_planted_faults_of_the_loop_are_caught(fault, small, monkeypatch):
-    wrap(monkeypatch, descent, "from_pass", fault)
+    wrap(monkeypatch, descent, "release_full_pass", fault)
     assert error_of_paper_loop(small) > 1e-3
 
 
@@ -113,7 +113,7 @@ def test_the_papers_schedule_is_its_formulas():
     problem = make_problem((100, 150), radius=1.0)
     plan = GDA(schedule="paper").plan(problem, BUDGET)
     schedule = plan.schedule
-    assert schedule.averaged == plan.n_steps + 1 == math.ceil(250 ** (2 / 3)) == 40
+    assert schedule.n_averaged == plan.n_steps + 1 == math.ceil(250 ** (2 / 3)) == 40
     assert schedule.prior == (0.5, 0.5)
     assert "least constant that keeps the budget" in str(schedule)
     constant = float(str(schedule).rpartition(": ")[2])

@@ -38,7 +38,7 @@ def test_regret_is_at_most_what_the_page_states(n, seed):
     result = GroupWeights(plan.schedule, np.log(problem.prior), GainOfGroups(problem, adapts=False))
     gained, allowed = np.zeros(n), -np.log(problem.prior)
     for _ in range(30):
-        before, risks = result.current, rng.random(n)
+        before, risks = result.group_weights, rng.random(n)
         result.push(risks, np.zeros(n))
         rate = result.rate
         gained = gained + rate * (risks - before @ risks)
@@ -109,7 +109,7 @@ def kept(risks, *, group_weights, variance=0.0, n_steps=10):
     shrinkage = Shrinkage(LOG_2, len(risks))
     for _ in range(n_steps):
         shrinkage.push(np.array(risks), np.full(len(risks), variance), np.array(group_weights))
-    return shrinkage.kept
+    return shrinkage.factor
 
 
 @pytest.mark.parametrize("drops", [(0.3, 0.3), (0.3, 0.1), (0.3, 0.45), (0.3, 0.0), (0.3, -0.1)])

@@ -167,7 +167,7 @@ def test_paper_schedule_is_the_papers(sizes, epsilon, loss):
     n, p = min(sizes), len(sizes)
     # Algorithm 3: T - 1 steps, and the average of w_1, ..., w_T
     assert plan.n_steps == schedule.n_steps == T - 1 <= 60
-    assert schedule.averaged == T
+    assert schedule.n_averaged == T
     assert {release.max_count for release in plan.releases} == {T - 1}
     constant = plan.releases[0].noise_multiplier * problem.gradient_diameter / n / sigma
     assert constant >= 1.0 - 1e-7  # what rounding adds to the diameter
