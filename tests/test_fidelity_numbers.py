@@ -12,10 +12,8 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from sklearn_dpwg import losses
-from sklearn_dpwg.privacy import Budget, Release, calibrate
+from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.gaussian import gdp_delta
-from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.solvers import AGS, MGR, OCO, OnlineToBatch, PhasedERM
 from sklearn_dpwg.solvers.online_to_batch import round_weight
 from tests.helpers.group_data import make_problem
@@ -98,24 +96,6 @@ def largest_difference_over_the_papers(power):
     return max(fractions)
 
 
-def quieter_than_the_tree():
-    both = [make_prefix_sums(name, n_steps=256, n_dimensions=1) for name in ("toeplitz", "tree")]
-    return np.divide(*(each.worst_standard_deviation for each in both)), 256
-
-
-def price_of_a_second_player():
-    asked = [Release(str(k), "gaussian", 1.0, 9) for k in range(2)]
-    two, one = (calibrate(asked[:n], Budget(1.0, DELTA))[0].noise_multiplier for n in (2, 1))
-    return two / one
-
-
-def steps_above_the_passes():
-    """T, points that are averaged, where many more are asked for."""
-    plans = [plan_of(solver, 9_000, 9_000, max_passes=7, radius=20.0) for solver in (MGR, AGS)]
-    (steps,) = {plan.schedule.averaged - 7 for plan in plans}
-    return steps
-
-
 def factor_at_a_small_epsilon():
     remark = plan_of(MGR, 900, 900, epsilon=0.01).schedule.remark
     assert "constant 1 costs" in remark
@@ -133,28 +113,6 @@ def noises_of_a_wrong_choice():
     return (plan.predicted_excess - regret) / largest
 
 
-def constant_of_the_betting_regulariser():
-    schedule = plan_of(OnlineToBatch, 50, learner="parameter-free", power=3.0).schedule
-    facts = SimpleNamespace(lipschitz=3.0, smoothness=5.0)
-    schedule = replace(schedule, problem=facts, effective_batch=1.0)
-    slope, curve = schedule.regulariser(4.0, 0.0)
-    assert slope / 3.0 == curve / 5.0
-    return slope / (3.0 * 4**2.5)
-
-
-def diameter_over_lipschitz():
-    names = ("AbsoluteError", "BinaryLogLoss", "Hinge", "Huber", "Quantile", "SquaredError")
-    constants = [getattr(losses, name)().constants(2.0) for name in names]
-    return max(each.gradient_diameter / each.lipschitz for each in constants)
-
-
-def power_of_level_noise():
-    """The k at which the paper's node noise neither rises nor falls."""
-    schedule = plan_of(OnlineToBatch, 50, power=0.0).schedule
-    slope = math.log2(schedule.papers_sensitivity(2, 0.0) / schedule.papers_sensitivity(1, 0.0))
-    return -slope
-
-
 # What stands in the text, {} for numbers; what they are; how far from it they may be.
 COMPUTED = [
     ("with {} for an open constant", factor_at_a_small_epsilon, 1e-9),
@@ -163,14 +121,8 @@ COMPUTED = [
     ("from {} on at", lambda: least_failing_epsilon(1e-12), 0.05),
     ("proves {} of it for exact saddle points", fraction_of_lemma_3_for_exact_solutions, 1e-6),
     ("{} fresh records", lambda: sum(plan_of(OCO, 99, 99).schedule.weight_rates), 0),
-    ("{} of the noise at {} rounds", quieter_than_the_tree, 0.005),
-    ("`max_passes` + {} |", steps_above_the_passes, 0),
     ("which errs by that of {} |", noises_of_a_wrong_choice, 1e-9),
-    ("which costs {} in noise", price_of_a_second_player, 1e-4),
-    ("gradients, at most {}G", diameter_over_lipschitz, 1e-9),
-    ("for k < {} node noise", power_of_level_noise, 1e-9),
     ("at the planned k = {} at most {} of it", lambda: (OnlineToBatch().exponent, 0.5), 0),
-    ("with constants {} and a planning bound", constant_of_the_betting_regulariser, 0),
 ]
 
 

@@ -93,15 +93,6 @@ def test_adult_by_hand():
     assert adult.target[0] == 0
 
 
-def test_time_of_a_stop_is_local():
-    """The first kept stop was at 2017-01-01T06:23:15Z, just after midnight on a Sunday."""
-    stops = load_dataset("minneapolis-stops")
-    row = dict(zip(stops.feature_names, stops.data[0], strict=True))
-    assert row["hours=00-03"] == 1
-    assert row["day=weekend"] == 1
-    assert row["month"] == -1
-
-
 @pytest.mark.parametrize(
     ("name", "subset", "words"),
     [("iris", None, "^name must.*adult"), ("compas", "valid", "^subset of 'compas' must be 'all'")],

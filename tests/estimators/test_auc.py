@@ -12,7 +12,6 @@ from sklearn.metrics import roc_auc_score
 
 from sklearn_dpwg import DPAUCClassifier
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.estimators import auc as module
 from sklearn_dpwg.estimators.auc import (
     ClassMoments,
     auc_weights,
@@ -205,15 +204,6 @@ def test_moments_are_those_of_the_rows(form):
         np.testing.assert_allclose(moments.means[of_class], own.mean(axis=0), atol=3e-5)
         covariance = np.cov(own.T, bias=True)
         np.testing.assert_allclose(moments.covariances[of_class], covariance, atol=3e-5)
-
-
-def test_sums_are_exact_in_any_order_and_over_any_blocks(monkeypatch):
-    rows, is_second = some_rows(500)
-    moments = moments_of(rows, is_second)
-    order = np.random.default_rng(1).permutation(500)
-    monkeypatch.setattr(module, "BLOCK_SIZE", 7)
-    other = moments_of(rows[order], is_second[order])
-    assert np.array_equal(moments.sums, other.sums)
 
 
 def vectors_apart(n_features, constant, rng):

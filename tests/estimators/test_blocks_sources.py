@@ -1,6 +1,5 @@
 """Fits of Parquet files and mapped arrays: memory, files left behind, and plans before a fit."""
 
-import os
 import tracemalloc
 
 import numpy as np
@@ -14,7 +13,6 @@ from sklearn_dpwg.data.risks.record_block import RecordBlock
 from sklearn_dpwg.data.sources import ArraySource, ParquetSource, group_sizes
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.solvers import MGR
-from tests.helpers.partitioned import Partitioned
 from tests.helpers.relations import WITHIN_GROUP
 
 FEATURES = ["u", "v", "w"]
@@ -142,32 +140,3 @@ def test_groups_of_a_source_and_group_by(binary, tmp_path, draws):
         with pytest.raises(ValueError, match=r"^the source names groups and group_by is set: use"):
             binary.make(group_by=0).fit(data)
     assert draws() == []
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="no list of open files")
-def test_the_spool_has_room_for_the_rows_and_no_names(binary, tmp_path, monkeypatch):
-    names, room, sums = [], [], RecordBlock.sums
-
-    def watched(block, *args, **kwargs):
-        names.extend(tmp_path.iterdir())
-        room.append(room_of_deleted_files(tmp_path))
-        return sums(block, *args, **kwargs)
-
-    monkeypatch.setattr(RecordBlock, "sums", watched)
-    binary.make().fit(Partitioned(*binary.data, cuts=[20], spool=tmp_path))
-    assert names == []
-    assert min(room) > 0
-    assert room_of_deleted_files(tmp_path) == 0
-
-
-def room_of_deleted_files(folder):
-    """Return the bytes on disk of files that are open and have lost their names."""
-    held = {}
-    for link in os.listdir("/proc/self/fd"):
-        try:
-            path, result = os.readlink(f"/proc/self/fd/{link}"), os.stat(f"/proc/self/fd/{link}")
-        except OSError:
-            continue
-        if path.startswith(str(folder)) and path.endswith("(deleted)"):
-            held[result.st_ino] = result.st_blocks
-    return sum(held.values())

@@ -10,7 +10,6 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -80,13 +79,6 @@ def test_every_solver_that_uses_it_begins_there(binary, solver):
     np.testing.assert_allclose(fits[1], fits[2])
     assert np.abs(fits[0] - fits[1]).max() > 1e-3
     assert np.abs(fits[1] - fits[3]).max() > 1e-3
-
-
-def test_a_start_outside_the_ball_is_projected_to_it(binary):
-    start = (np.array([[300.0, 400.0, 0.0]]), np.array([0.0]))
-    fitted = binary.fit(solver=STILL["mgr"], start=start, radius=5.0)
-    np.testing.assert_allclose(fitted.coef_, [[3.0, 4.0, 0.0]], atol=1e-6)
-    assert "of norm 5 in the ball to which they are projected, 500 before" in fitted.plan_.remark
 
 
 # --- refusals ----------------------------------------------------------------------------------
@@ -187,17 +179,6 @@ def test_a_private_start_is_told_and_counted(binary):
     assert privacy_of(binary.fit(start=exact)).epsilon == math.inf
     # another fit of the same object begins without
     assert privacy_of(second.fit(*binary.data)).epsilon <= 1.0
-
-
-def test_searches_count_a_start_once(binary):
-    X, y, _ = binary.data
-    private = binary.fit(epsilon=2.0)
-    model = binary.make(group_by=lambda X: np.arange(len(X)) % 2, epsilon=0.1)
-    radii = {"radius": [1.0, 2.0]}
-    alone = privacy_of(GridSearchCV(model, radii, cv=2).fit(X, y), warn=False)
-    total = joint_guarantee([private.privacy_, alone], 1e-6).epsilon
-    begun = GridSearchCV(model, radii, cv=2, error_score="raise").fit(X, y, start=private)
-    assert privacy_of(begun, warn=False).epsilon == pytest.approx(total, rel=1e-6)
 
 
 def test_a_ledger_counts_a_start_once_wherever_it_was_fitted(binary, tmp_path):

@@ -48,7 +48,7 @@ def test_neighbours_move_what_is_paid_for(name, monkeypatch):
     audit, outcomes = GroupAudit(1.0, group_labels=LABELS, **AUDITS[name]), name != "no outcomes"
     plan = audit.plan(outcomes=outcomes)
     shape = (4, 1 + outcomes, 4 if name == "bins" else 2)
-    for _ in range(210):
+    for _ in range(60):
         y, scores, groups = random_table(rng, int(rng.integers(1, 12)))
         for _ in range(2):
             result = audit.run(y if outcomes else None, scores, groups)

@@ -65,17 +65,6 @@ def test_one_column_keeps_its_name(groups, name):
     assert result.equals(group_table(Y, PREDICTED, groups=GROUPS))
 
 
-def test_labels_keep_the_order_of_their_categories():
-    order = ["c", "a", "never", "b"]
-    categories = pd.Categorical(GROUPS, categories=order)
-    for groups in (categories, pd.Series(categories), pd.DataFrame({"x": categories})):
-        assert group_table(Y, Y, groups=groups).index.tolist() == ["c", "a", "b"]
-    bands = pd.Series(pd.cut([1, 9, 1, 30, 70, 9], [0, 5, 18, 65, 100], right=False))
-    ages = list(bands.cat.categories)
-    assert group_table(Y, Y, groups=bands).index.tolist() == ages
-    assert group_table(Y, Y, groups=bands.astype(object)).index.tolist() == ages
-
-
 # --- the positive class -------------------------------------------------------------------------
 
 
@@ -195,16 +184,6 @@ def test_rates_and_losses_in_one_table_with_the_names_that_are_given():
     assert result["fraction"].tolist() == near(0.5, 2 / 3, 1.0)
     assert result["risk"].tolist() == near(0.05, 0.3, 0.5)
     assert result.columns.name == "positive: 0"
-
-
-def test_several_models():
-    models = {"first": PREDICTED, "perfect": Y}
-    result = group_table(Y, models, groups=GROUPS, metrics=["accuracy", fraction_of_ones])
-    assert list(result)[1:3] == ["first accuracy", "first fraction_of_ones"]
-    for name, predicted in models.items():
-        one = group_table(Y, predicted, groups=GROUPS, metrics=["accuracy", fraction_of_ones])
-        one = one.rename(columns=lambda column, name=name: f"{name} {column}")
-        pd.testing.assert_frame_equal(result[list(one)[1:]], one.iloc[:, 1:])
 
 
 @pytest.mark.parametrize(

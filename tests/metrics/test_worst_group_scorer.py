@@ -165,19 +165,6 @@ def test_folds_by_person_and_scores_by_group():
         assert score == by_hand
 
 
-def test_weights_count_and_none_are_no_error():
-    weights = RNG.uniform(0.1, 1.0, 60)
-    by_hand = worst(
-        lambda g: metrics.accuracy_score(Y[g], MODEL.predict(X[g]), sample_weight=weights[g])
-    )
-    for scoring in ("accuracy", lambda m, X, y, **given: m.score(X, y, **given)):
-        scorer = worst_group_scorer(scoring)
-        result = scorer(MODEL, X, Y, groups=GROUPS, sample_weight=weights)
-        assert result == pytest.approx(min(by_hand))
-        plain = scorer(MODEL, X, Y, groups=GROUPS, sample_weight=None)
-        assert plain == scorer(MODEL, X, Y, groups=GROUPS)
-
-
 @pytest.mark.parametrize("classes", [np.array([0, 1]), WORDS])
 @pytest.mark.usefixtures("routing")
 def test_thresholds_are_tuned_for_the_worst_group(classes):

@@ -11,7 +11,7 @@ import pytest
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
-from sklearn_dpwg.solvers import OCO, OnlineToBatch
+from sklearn_dpwg.solvers import OCO
 from sklearn_dpwg.solvers.oco import (
     RISK_SPREAD,
     WEIGHT_FRACTIONS,
@@ -69,15 +69,6 @@ def test_a_plan_is_the_best_of_what_is_tried(play):
         if play == "weighted":
             average = float(np.array(problem.prior) @ other.excess_by_group())
             assert best.predicted_excess <= average
-
-
-@pytest.mark.parametrize("solver", [OCO(), OnlineToBatch()], ids=repr)
-def test_more_records_or_a_larger_budget_never_predict_worse(solver):
-    facts = [([factor * size for size in SIZES], 1.0) for factor in (1, 2, 8, 64)]
-    for worse in (facts, [(SIZES, epsilon) for epsilon in (0.5, 1.0, 4.0)]):
-        plans = [solver.plan(make_problem(sizes), Budget(e, 1e-6)) for sizes, e in worse]
-        bounds = [plan.predicted_excess for plan in plans]
-        assert sorted(bounds, reverse=True) == bounds
 
 
 def test_paper_schedule_is_the_papers():
