@@ -67,19 +67,6 @@ def test_every_solver_learns_what_it_learns_in_memory(task, name):
 
 
 @pytest.mark.parametrize(
-    "parameters",
-    [
-        {"group_labels": ["c", "a", "b"]},
-        {"group_labels": ["other", "a"]},
-        {"classes": ["maybe", "no", "yes"]},
-    ],
-    ids=str,
-)
-def test_parameters(binary, parameters):
-    compare(binary, **parameters)
-
-
-@pytest.mark.parametrize(
     "form",
     [
         lambda X: pd.DataFrame(X, columns=NAMES),

@@ -6,7 +6,6 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -136,24 +135,6 @@ def test_a_plan_says_where_a_fit_in_a_pipeline_begins(binary):
     sizes = pd.Series(groups).value_counts()
     facts = {"group_sizes": sizes, "n_features": 3, "classes": ["no", "yes"]}
     assert model.plan(**facts, start=private) == fitted.plan_ != model.plan(**facts)
-
-
-def test_sparse_and_frozen_starts_are_read_by_the_callers_word(binary):
-    start = public_model(binary)
-    dense = binary.fit(start=start).coef_
-    for each in (
-        start,
-        FrozenEstimator(start),
-        (start.coef_, start.intercept_),
-        (csr_array(start.coef_), start.intercept_),
-    ):
-        fitted = binary.fit(start=each)
-        assert (fitted.coef_ == dense).all()
-        assert fitted.privacy_.outside == ()
-        words = " ".join(str(fitted.privacy_).split())
-        assert "by the caller's word were not learned from these records" in words
-        assert privacy_of(fitted).epsilon == fitted.privacy_.epsilon
-    assert "caller's word" not in str(binary.fit().privacy_)
 
 
 # --- what is counted ---------------------------------------------------------------------------

@@ -216,12 +216,6 @@ def test_names_have_the_direction_in_which_they_are_better():
 # --- weights, small groups, references, intervals -----------------------------------------------
 
 
-def test_small_groups_keep_their_row_and_size_alone():
-    result = group_table(Y, PREDICTED, groups=GROUPS, min_count=2)
-    assert result["size"].tolist() == [2, 3, 1]
-    assert result["accuracy"].tolist() == near(1.0, 1 / 3, math.nan)
-
-
 def test_differences_and_ratios_have_a_sign():
     given = {"groups": GROUPS, "metrics": ["accuracy", "recall"]}
     result = group_table(Y, PREDICTED, reference="b", **given)

@@ -109,19 +109,3 @@ def test_paper_schedule_is_the_papers():
 def test_what_cannot_be_planned(parameters, sizes, epsilon, message):
     with pytest.raises((TypeError, ValueError), match=message):
         OCO(**parameters).plan(make_problem(sizes), Budget(epsilon, 1e-6))
-
-
-@pytest.mark.parametrize(
-    ("sizes", "calls", "play"),
-    [
-        ([900] * 7, 0, "weighted"),
-        ([900] * 8, 1, "sampled"),
-        ([900] * 8, 10, "weighted"),
-        ([9000] * 8 + [400], 0, "weighted"),
-        ([math.inf] * 8, 1, "sampled"),
-    ],
-)
-def test_groups_are_drawn_where_they_are_many_and_lasting(sizes, calls, play):
-    problem = make_problem(sizes, prior=[1.0 / len(sizes)] * len(sizes))
-    plan = OCO(n_rounds=100).plan(dataclasses.replace(problem, fresh_calls=calls), BUDGET)
-    assert plan.schedule.play == play
