@@ -85,14 +85,6 @@ def test_forms_of_rows(binary, form):
         np.testing.assert_allclose(scores(source), scores(data.X), atol=1e-12)
 
 
-def test_groups_of_several_columns_and_of_rows(binary):
-    X, y, groups = binary.data
-    frame = pd.DataFrame(X, columns=NAMES).assign(kind=np.tile([0.0, 1.0], 45))
-    compare(binary, frame, y, frame[["kind"]].astype(int).assign(letter=groups))
-    for group_by in ("kind", lambda rows: np.asarray(rows)[:, 3] > 0):
-        compare(binary, frame, y, None, group_by=group_by)
-
-
 @settings(max_examples=25, deadline=None)
 @given(
     cuts=st.lists(st.integers(0, 60), max_size=6),

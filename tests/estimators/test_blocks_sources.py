@@ -130,13 +130,3 @@ def test_files_without_targets_are_predicted_and_nothing_is_learned(binary, tmp_
                 refused(source)
         assert ledger.epsilon_spent == 0.0
     assert len(draws()) == n_draws
-
-
-def test_groups_of_a_source_and_group_by(binary, tmp_path, draws):
-    X, y, groups = binary.data
-    pd.DataFrame(X, columns=FEATURES).assign(y=y, g=groups).to_parquet(tmp_path / "rows.parquet")
-    source = ParquetSource(tmp_path, features=FEATURES, target="y", groups="g")
-    for data in (source, ArraySource(X, y, groups)):
-        with pytest.raises(ValueError, match=r"^the source names groups and group_by is set: use"):
-            binary.make(group_by=0).fit(data)
-    assert draws() == []

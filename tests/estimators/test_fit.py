@@ -130,13 +130,6 @@ def test_units_of_the_rows_do_not_matter(task):
     assert np.allclose(scores(fitted, 100.0 * X), scores(expected, X))
 
 
-def test_units_of_the_target_do_not_matter(regressor):
-    X, y, groups = regressor.data
-    expected = regressor.fit(target_bounds=(-0.4, 0.6))
-    fitted = regressor.make(target_bounds=(2.2, 4.2)).fit(X, 3.0 + 2.0 * y, groups)
-    assert np.allclose(fitted.predict(X), 3.0 + 2.0 * expected.predict(X))
-
-
 def test_the_order_of_records_does_not_matter(task):
     order = np.random.default_rng(2).permutation(90)
     fitted = task.make().fit(*(column[order] for column in task.data))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -93,23 +91,6 @@ def test_plan_is_that_of_the_fit_from_counts_of_cells():
     with pytest.warns(UngroupedWarning):
         result = model.plan(group_sizes=MEMBERS.value_counts(), n_features=3)
     assert result == model.plan_
-
-
-@pytest.mark.parametrize(
-    ("sizes", "stated", "message"),
-    [
-        ([300, 300], ATTRIBUTES, "^group_labels must be given"),
-        (
-            dict.fromkeys(product("yn", "yn"), 9),
-            list(product(["a", "b"], "yn")),
-            "^groups must hold labels of group_labels",
-        ),
-    ],
-)
-def test_sizes_that_are_not_of_cells_are_refused_in_a_sentence(sizes, stated, message):
-    model = classifier(overlap="attributes", group_labels=stated)
-    with pytest.raises(ValueError, match=message):
-        model.plan(group_sizes=sizes, n_features=3)
 
 
 def test_stated_labels_are_all_groups_in_their_order():

@@ -6,11 +6,8 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_dpwg import DPWorstGroupRegressor
 from sklearn_dpwg.data.problem import Problem
@@ -20,7 +17,6 @@ from sklearn_dpwg.losses import Huber
 from sklearn_dpwg.privacy import Budget, joint_guarantee
 from sklearn_dpwg.solvers import AGS, MGR, OCO, PhasedERM, Solution
 from tests.helpers.group_data import make_data
-from tests.helpers.relations import WITHIN_GROUP
 from tests.helpers.sources import seeded
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -122,19 +118,6 @@ def test_classes_names_and_kind_must_be_the_same(binary, regressor):
 
 
 # --- pipelines, forms ---------------------------------------------------------------------------
-
-
-def test_a_plan_says_where_a_fit_in_a_pipeline_begins(binary):
-    private, (X, y, groups) = binary.fit(epsilon=2.0), binary.data
-    model = binary.make(**WITHIN_GROUP)
-    pipeline = make_pipeline(FunctionTransformer(), clone(model))
-    step = pipeline.steps[-1][0]
-    pipeline.fit(X, y, **{f"{step}__groups": groups, f"{step}__start": private})
-    fitted = model.fit(X, y, groups, start=private)
-    np.testing.assert_array_equal(pipeline[-1].coef_, fitted.coef_)
-    sizes = pd.Series(groups).value_counts()
-    facts = {"group_sizes": sizes, "n_features": 3, "classes": ["no", "yes"]}
-    assert model.plan(**facts, start=private) == fitted.plan_ != model.plan(**facts)
 
 
 # --- what is counted ---------------------------------------------------------------------------

@@ -109,16 +109,6 @@ def test_a_page_shows_every_kind_of_verdict(asked, rule):
     assert [row[1][2:] for row in rows] == [one.answer for one in known.groups]
 
 
-def test_a_page_of_decisions_is_about_selection_alone():
-    decisions = audit_result(2, counts=(((600, 400),), ((750, 250),)))
-    page = AuditReport(decisions).html()
-    assert "selection rate" in page
-    for word in ("truly", "error rate", "true positive", "base rate", "four-fifths"):
-        assert word not in page.lower(), word
-    with pytest.raises(ValueError, match="metric must be selection_rate"):
-        AuditReport(decisions, metric="error_rate")
-
-
 def test_what_is_no_result_or_of_another_one_is_refused():
     with pytest.raises(ValueError, match="verdict must be of the result"):
         AuditReport(audit_result(3), verdict=audit_result(4).verdict())

@@ -166,26 +166,6 @@ def fraction_of_ones(y_true, y_pred):
     return np.mean(y_pred)
 
 
-def mean_score(y_true, y_score):
-    return np.mean(y_score)
-
-
-def test_rates_and_losses_in_one_table_with_the_names_that_are_given():
-    scores = np.linspace(0.0, 0.5, 6)
-    chosen = {
-        "Right": "accuracy_score", "Loss": metrics.log_loss, "fraction": fraction_of_ones,
-        "risk": mean_score, "F": partial(metrics.f1_score, pos_label=0),
-    }  # fmt: skip
-    result = group_table(Y, PREDICTED, y_score=scores, groups=GROUPS, metrics=chosen)
-    assert list(result) == ["size", *chosen]
-    assert result["Right"].tolist() == near(1.0, 1 / 3, 0.0)
-    is_b = GROUPS == "b"
-    assert result.loc["b", "Loss"] == pytest.approx(metrics.log_loss(Y[is_b], scores[is_b]))
-    assert result["fraction"].tolist() == near(0.5, 2 / 3, 1.0)
-    assert result["risk"].tolist() == near(0.05, 0.3, 0.5)
-    assert result.columns.name == "positive: 0"
-
-
 @pytest.mark.parametrize(
     ("expected", "changes"),
     [

@@ -10,7 +10,6 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
-    KFold,
     TunedThresholdClassifierCV,
     cross_validate,
 )
@@ -132,19 +131,6 @@ def test_what_is_refused():
 def routing():
     with config_context(enable_metadata_routing=True):
         yield
-
-
-@pytest.mark.usefixtures("routing")
-def test_routed_to_it():
-    result = cross_validate(
-        LogisticRegression(), X, Y, cv=KFold(3, shuffle=True, random_state=0),
-        scoring=worst_group_scorer(), params={"groups": GROUPS}, error_score="raise",
-    )  # fmt: skip
-    search = GridSearchCV(
-        LogisticRegression(), {"C": [0.1, 1.0]},
-        scoring=worst_group_scorer(), cv=KFold(3, shuffle=True, random_state=0),
-    ).fit(X, Y, groups=GROUPS)  # fmt: skip
-    assert result["test_score"][0] == search.cv_results_["split0_test_score"][1]
 
 
 @pytest.mark.usefixtures("routing")
