@@ -165,7 +165,7 @@ def certificate(weights, gradient, mu, radius):
     log_side=st.floats(-17, 0),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_a_certificate_is_off_by_no_more_than_is_paid(
     d, log_mu, log_slope, log_radius, depth, log_side, seed
 ):

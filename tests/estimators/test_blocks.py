@@ -85,7 +85,7 @@ def test_forms_of_rows(binary, form):
         np.testing.assert_allclose(scores(source), scores(data.X), atol=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     cuts=st.lists(st.integers(0, 60), max_size=6),
     kinds=st.integers(0, 2),

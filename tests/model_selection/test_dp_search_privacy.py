@@ -59,7 +59,7 @@ def test_warnings_do_not_tell_the_number_of_runs(monkeypatch):
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_no_record_moves_a_score_by_more_than_its_sensitivity(data):
     n_groups = data.draw(st.integers(1, 3))
     sizes = data.draw(st.lists(st.integers(1, 4), min_size=n_groups, max_size=n_groups))
@@ -86,7 +86,7 @@ def test_no_record_moves_a_score_by_more_than_its_sensitivity(data):
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_persons_rows_move_a_score_by_no_more_than_so_many_sensitivities(data):
     """In one group or several, and between groups where these are hidden."""
     n_groups, hidden = data.draw(st.integers(1, 3)), data.draw(st.booleans())
