@@ -197,7 +197,7 @@ def test_no_neighbour_moves_a_search_by_more_than_its_sensitivity(monkeypatch, f
     """At the plan's own floor no group is scored by itself, at 4 some are."""
     if floor is not None:
         few_noise(monkeypatch, floor)
-    worst, leaks = replay(monkeypatch, range(100))
+    worst, leaks = replay(monkeypatch, range(200))
     assert not leaks
     assert 0.99 < worst <= 1.0
 
@@ -219,7 +219,7 @@ def test_planted_faults_are_caught(monkeypatch):
     with monkeypatch.context() as patch:
         few_noise(patch)
         patch.setattr(fit_then_release, "worst_score", true_means)
-        worst, leaks = replay(patch, range(100))
+        worst, leaks = replay(patch, range(100, 200))
         assert worst > 1.1
         assert not leaks
     with monkeypatch.context() as patch:
