@@ -219,14 +219,14 @@ def test_planted_faults_are_caught(monkeypatch):
     with monkeypatch.context() as patch:
         few_noise(patch)
         patch.setattr(fit_then_release, "worst_score", true_means)
-        worst, leaks = replay(patch, range(100, 200))
+        worst, leaks = replay(patch, range(200))
         assert worst > 1.1
         assert not leaks
     with monkeypatch.context() as patch:
         few_noise(patch)
         patch.setattr(dp_search_cv, "release_held_out_sizes", true_scale)
-        assert "scale of the noise" in replay(patch, range(20))[1]
+        assert "scale of the noise" in replay(patch, range(50))[1]
     with monkeypatch.context() as patch:
         by_group = lambda codes, _, *how: split(codes, np.arange(codes.max() + 1), *how)  # noqa: E731
         patch.setattr(dp_search_cv, "split", by_group)
-        assert "who is held out" in replay(patch, range(20))[1]
+        assert "who is held out" in replay(patch, range(50))[1]
