@@ -30,7 +30,7 @@ BOTH = [
         for name in ("fit_intercept", "verbose")
         for value in ("x", 0.5)
     ),
-    ({"prior": [0.5, 0.5]}, "prior must be 'proportional', 'uniform', a number between 0 and 1"),
+    ({"prior": [0.5, 0.5]}, "prior must be 'proportional', 'uniform', a number from 0 to 1"),
     ({"solver": "sgd"}, "solver must be one of ['ags', "),
     ({"solver": MGR}, "solver must be a name or a solver instance, got <class"),
     ({"solver": "exact"}, "solver 'exact' adds no noise and needs epsilon=inf, got epsilon=1.0"),

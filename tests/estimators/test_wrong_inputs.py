@@ -103,8 +103,8 @@ def test_data(draws, make, what, cases):
     [
         (classifier, {"classes": [0, 0, 1]}, "classes must name each class once, got 0 twice."),
         (classifier, {"classes": np.array(["u", "u"])}, "classes must name each class once, got '"),
-        (classifier, {"prior": [0.9, 0.9]}, "prior must sum to 1 where its weights are fractions "),
-        (regressor, {"prior": [0.1, 0.1]}, "prior must sum to 1 where its weights are fractions "),
+        (classifier, {"prior": [0.9, 0.9]}, "prior must sum to 1 where its weights are below 1"),
+        (regressor, {"prior": [0.1, 0.1]}, "prior must sum to 1 where its weights are below 1"),
     ],
 )
 def test_parameters(draws, make, parameters, sentence):
