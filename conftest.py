@@ -26,7 +26,7 @@ collect_ignore_glob = ["docs/*.py", "docs/figures/*", "docs/auto_examples/*", "d
 
 # a failure prints what repeats it; a test that says how many examples it takes keeps its number
 settings.register_profile(
-    "repeat", max_examples=50, derandomize=True, deadline=None, print_blob=True
+    "repeat", max_examples=30, derandomize=True, deadline=None, print_blob=True
 )
 settings.register_profile("explore", max_examples=500, print_blob=True, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))

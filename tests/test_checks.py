@@ -71,15 +71,3 @@ def test_a_solver_refuses_by_the_name_of_its_parameter(owner):
     for name in SOLVERS[owner]().get_params(deep=False):
         with pytest.raises((ValueError, TypeError), match=f"^{name} of {owner} must be"):
             SOLVERS[owner](**{name: "a"}).plan(problem, Budget(1.0, 1e-6))
-
-
-def test_rules_come_in_order_and_relations_last():
-    def a_is_below_b(parameters):
-        if parameters.a >= parameters.b:
-            raise ValueError("a of It must be below b.")
-
-    rules = Rules("It", a_is_below_b, b=positive(), a=positive())
-    rules.check(_Parameters(a=1, b=2))
-    for a, b, words in ((-1, 0, "^b of"), (-1, 1, "^a of It must be p"), (2, 1, "be below b")):
-        with pytest.raises(ValueError, match=words):
-            rules.check(_Parameters(a=a, b=b))

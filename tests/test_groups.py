@@ -305,19 +305,6 @@ def test_one_record_in_another_dress_moves_alone():
         model(group_labels=["1", 1]).fit(X, Y, CODES)
 
 
-def test_classes_are_one_where_they_are_one_text():
-    ones = (Y == "yes").astype(int)
-    for classes in (("0", "1"), (False, True), (0.0, 1.0)):
-        fitted = model(classes=classes).fit(X, ones, G)
-        assert fitted.score(X, ones) == fitted.score(X, ones.astype(str)) > 0.0
-        table = group_table(ones, fitted.predict(X).astype(str), groups=G)
-        assert np.average(table["accuracy"], weights=table["size"]) == pytest.approx(
-            fitted.score(X, ones)
-        )
-        chosen = DPThresholdClassifier(FrozenEstimator(fitted)).fit(X, ones.astype(str), G)
-        assert chosen.score(X, ones, G) > 0.0
-
-
 def test_orders_of_categories_are_kept():
     bands = pd.Series(pd.cut(rng.integers(0, 100, 400), [0, 5, 18, 65, 100], right=False))
     right = [*bands.cat.categories]

@@ -33,11 +33,3 @@ def test_constants_hold_for_rows_with_the_intercept(loss, intercept):
     assert problem.smoothness == pytest.approx(norm**2 * stated.smoothness)
     assert problem.loss_range == stated.loss_range
     assert problem.gradient_diameter <= 2 * problem.lipschitz
-
-
-def test_a_loss_that_is_changed_later_is_another_loss():
-    loss = BinaryLogLoss(0.6)
-    problem = make_problem(loss)
-    loss.set_params(largest_slope=1.0)
-    assert problem.loss == BinaryLogLoss(0.6)
-    assert problem.lipschitz == make_problem(BinaryLogLoss(0.6)).lipschitz

@@ -60,14 +60,6 @@ def test_block_boundaries(loss, block_bytes, monkeypatch):
     check(make_risks(loss, (63, 64, 65, 200)))
 
 
-def test_weights_are_one_output_after_the_other():
-    risks = make_risks(MultinomialLogLoss(3), (20,), n_features=2)
-    matrix = np.zeros((3, 3))
-    matrix[1, -1] = 50.0  # the intercept of class 1 alone decides
-    values = risks.loss.value(np.tile([0.0, 50.0, 0.0], (20, 1)), risks.records.targets)
-    np.testing.assert_allclose(risks.risks(matrix.ravel()), [values.mean()], rtol=1e-13)
-
-
 @pytest.mark.parametrize("loss_clip", [0.3, 0.8, 100.0])
 def test_ceiling_caps_each_record_not_the_mean(loss, loss_clip):
     risks = make_risks(loss, (30, 11, 1))
@@ -79,14 +71,6 @@ def test_ceiling_caps_each_record_not_the_mean(loss, loss_clip):
     np.testing.assert_allclose(both[1], gradients, rtol=1e-10, atol=1e-14)
     if loss_clip == 0.8:
         assert np.any(np.minimum(risks.risks(weights), loss_clip) > capped + 1e-6)
-
-
-def test_groups_of_weight_zero_are_not_read(loss):
-    risks = make_risks(loss, (10, 10))
-    risks.records.rows[:10] = np.nan
-    with np.errstate(invalid="raise"):
-        hessian = risks.hessian(np.zeros(risks.n_weights), np.array([0.0, 1.0]))
-    assert np.isfinite(hessian).all()
 
 
 @pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray, csr_array])

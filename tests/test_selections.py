@@ -120,8 +120,3 @@ def test_all_orders_are_as_likely(monkeypatch):
         _, counts = np.unique(drawn, axis=0, return_counts=True)
         assert len(counts) == 6
         assert stats.chisquare(counts).pvalue > 1e-6
-
-
-def test_more_records_than_can_be_dealt_out():
-    with pytest.raises(ValueError, match="at most 999,999,999 records"):
-        keyed_parts([10, 10**9], [(1, 1)], np.random.default_rng(0))

@@ -199,7 +199,7 @@ def gap_of(gradient, weights, mu, radius):
     return -(gradient @ step) - 0.5 * mu * (step @ step)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 def test_a_wrong_gradient_moves_a_certificate_by_no_more_than_the_theorem(seed):
     """Quadratics on a ball, near and far from the solution, inside it and at its edge."""
     rng = np.random.default_rng(seed)

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from sklearn_dpwg.data.rows import (
     canonical_rows,
@@ -22,7 +21,7 @@ from sklearn_dpwg.data.threads import (
     even_tasks,
     run_on_threads,
 )
-from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
+from sklearn_dpwg.losses import BinaryLogLoss
 from tests.helpers.group_data import make_risks
 
 
@@ -96,26 +95,6 @@ def test_a_fork_has_threads_of_its_own(cores):
         finally:
             os._exit(int(sys.exc_info()[0] is not None))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-def blas_threads():
-    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
-
-
-def test_a_hessian_keeps_blas_to_the_threads_of_its_own():
-    seen = []
-
-    class WatchingLoss(SquaredError):  # noqa: N818
-        def curvature(self, scores, targets):
-            seen.append(blas_threads())
-            return super().curvature(scores, targets)
-
-    risks = make_risks(WatchingLoss(), (30, 20))
-    with threadpool_limits(limits=2, user_api="blas"):
-        before = blas_threads()
-        risks.hessian(np.zeros(risks.n_weights), np.array([0.5, 0.5]))
-        assert blas_threads() == before
-    assert seen == [{1}] * len(seen) != []
 
 
 # --- helpers for rows --------------------------------------------------------------------------

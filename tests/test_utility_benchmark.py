@@ -1,7 +1,5 @@
 """What ``benchmarks/utility`` measures with: relations, peers, splits, ratios, resuming."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -79,40 +77,3 @@ def test_replacing_a_record_moves_a_gradient_within_the_sensitivity(utility, kin
         moved.append(np.linalg.norm(first - second, axis=0).max())
     assert max(moved) <= stated * (1 + 1e-12)
     assert max(moved) > 0.7 * stated  # nearly attained, so a factor of two would be seen
-
-
-# --- Newton's method ------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["classification", "regression"])
-@pytest.mark.parametrize("part_of_most", [0.25, 1.0])
-def test_a_replaced_record_moves_a_hessian_as_its_noise_says(utility, kind, part_of_most):
-    from sklearn_dpwg.privacy.gaussian import gdp_mu
-
-    task = small_task(utility, kind)
-    newton, weightings = utility.peers.newton, utility.peers.weightings
-    factors = weightings.record_factors(task, task.train, "balanced")
-    factor = weightings.largest_factor(task.group_sizes, "balanced")
-    weights = np.random.default_rng(1).normal(size=(4, 3))
-    weights[:, 0] = 0.0
-    for kind_of_hessians, n_hessians in (("once", 1), ("each", 7)):
-        run = newton.Run(7, kind_of_hessians, 1.0, 0.5, part_of_most, "balanced")
-        is_classification = kind == "classification"
-        bound = weightings.row_bound(task)
-        public = task.group_sizes, run, 2.0, 1e-5, bound
-        noise = newton.make_noise(*public, is_classification=is_classification)
-        spent = 7 * (2.0 * factor * 0.5 / noise.gradient) ** 2
-        spent += n_hessians * (math.sqrt(2.0) * factor * noise.longest / noise.hessian) ** 2
-        assert math.sqrt(spent) == pytest.approx(gdp_mu(2.0, 1e-5))
-
-    moved = []
-    for pair in neighbours(task, corners=((1.0, 0.0, 0.0), (0.0, 0.8, 0.6))):
-        first, second = (
-            newton.ClippedHessians(
-                part, factors, np.full(3, noise.longest), is_classification=is_classification
-            )(weights)
-            for part in pair
-        )
-        moved.append(np.linalg.norm(first - second, axis=(1, 2)).max())
-    stated = math.sqrt(2.0) * factor * noise.longest
-    assert 0.9 * stated < max(moved) <= stated * (1 + 1e-9)

@@ -138,18 +138,6 @@ def test_a_verdict_is_given_where_it_is_asked_for(folder, options, code, answer)
     assert answer is None or f"Verdict: {answer}." in result.stdout
 
 
-def test_both_costs_add_up_where_a_model_saw_these_records(folder, tmp_path):
-    names = (folder / "people.csv", "--schema", folder / "schema.toml")
-    files = ("--json", tmp_path / "audit.json", "-o", tmp_path / "audit.html", "--overwrite")
-    costs = {}
-    for which in ("--same-records", "--held-out"):
-        options = ("--model", folder / "model.skops", which, "--epsilon", 4)
-        assert "error rate" in done("audit", *names, *options, *files).stdout
-        costs[which] = stored(tmp_path / "audit.json").privacy_.epsilon
-    assert costs["--same-records"] > 8.0
-    assert costs["--held-out"] == pytest.approx(4.0)
-
-
 @pytest.mark.parametrize("options", [[], ["--threshold", 0.8]])
 def test_an_audit_of_a_model_counts_what_predict_writes(folder, tmp_path, options):
     table, json_file = tmp_path / "p.csv", tmp_path / "audit.json"

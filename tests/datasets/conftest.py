@@ -1,4 +1,4 @@
-"""Each data set is read once for all tests; a missing package fails them and skips none."""
+"""Entries of all data sets and a part of each; a missing package fails tests and skips none."""
 
 from __future__ import annotations
 
@@ -8,31 +8,30 @@ import pandas as pd
 import pytest
 from sklearn.utils import Bunch
 
-from sklearn_dpwg.datasets import dataset_names, load_dataset
+from sklearn_dpwg.datasets import load_dataset
+from sklearn_dpwg.datasets.load import ENTRIES, DatasetEntry
+
+LARGE = "census-income-kdd"
+WHOLE = [pytest.param(name, marks=[pytest.mark.audit] * (name == LARGE)) for name in ENTRIES]
 
 
 @cache
-def load(name: str) -> Bunch:
-    return load_dataset(name)
-
-
-@cache
-def raw(name: str) -> pd.DataFrame:
+def smallest_part(name: str) -> pd.DataFrame:
     """What the reader of an entry returns for its smallest part."""
-    entry = load(name).entry
+    entry = ENTRIES[name]
     return entry.read(entry.path(list(entry.files)[-1]))
 
 
-@pytest.fixture(params=dataset_names())
+@pytest.fixture(params=ENTRIES)
+def entry(request: pytest.FixtureRequest) -> DatasetEntry:
+    return ENTRIES[request.param]
+
+
+@pytest.fixture
+def frame(entry: DatasetEntry) -> pd.DataFrame:
+    return smallest_part(entry.name)
+
+
+@pytest.fixture(scope="module", params=WHOLE)
 def bunch(request: pytest.FixtureRequest) -> Bunch:
-    return load(request.param)
-
-
-@pytest.fixture
-def entry(bunch: Bunch):
-    return bunch.entry
-
-
-@pytest.fixture
-def frame(entry) -> pd.DataFrame:
-    return raw(entry.name)
+    return load_dataset(request.param)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import approx_fprime
 
 from sklearn_dpwg.datasets import make_worst_group_classification as make
 
@@ -65,34 +64,6 @@ def test_optimality_conditions(n_groups, n_features, easy, radius, boundary, spr
         assert outward > 0
     else:
         np.testing.assert_allclose(mixture, 0, atol=1e-11 * scale)
-
-
-def test_gradients_are_those_of_the_risks(made):
-    population = made.population
-    at = np.random.default_rng(0).normal(size=made.coef.size)
-    numeric = approx_fprime(at, population.group_risks, 1e-7).reshape(len(made.group_labels), -1)
-    np.testing.assert_allclose(population.group_gradients(at), numeric, atol=1e-5)
-
-
-def test_empirical_risks_converge():
-    made = make(group_sizes=200_000, n_groups=3, n_easy=1, random_state=5)
-    at = made.coef + 0.2 * made.radius * np.random.default_rng(0).normal(size=made.coef.size)
-    for coef in (made.coef, at):
-        margins = made.data @ coef
-        losses = np.logaddexp(0, margins) - made.target * margins
-        exact = made.population.group_risks(coef)
-        for label, risk in zip(made.group_labels, exact, strict=True):
-            of_group = losses[made.groups == label]
-            error = of_group.std() / np.sqrt(of_group.size)
-            assert of_group.mean() == pytest.approx(risk, abs=5 * error)
-
-
-def test_seed_decides_and_sizes_do_not_change_the_population():
-    small, large = (make(group_sizes=size, random_state=9) for size in (10, 100))
-    np.testing.assert_array_equal(small.coef, large.coef)
-    assert small.optimum == large.optimum
-    np.testing.assert_array_equal(small.data, make(group_sizes=10, random_state=9).data)
-    assert not np.array_equal(small.coef, make(group_sizes=10, random_state=8).coef)
 
 
 def test_sizes_of_groups_and_fresh_samples():

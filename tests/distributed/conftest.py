@@ -1,4 +1,4 @@
-"""Clusters on this machine, one of a kind a module."""
+"""Clusters on this machine: one of processes for all tests, one of threads a module."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from distributed import Client, LocalCluster
 
 
 @contextmanager
-def client_of(n_workers, **options):
+def client_of(*, processes):
     with (
         LocalCluster(
-            n_workers=n_workers,
+            n_workers=2,
+            processes=processes,
             threads_per_worker=1,
             dashboard_address=":0",
             silence_logs=logging.CRITICAL,
-            **options,
         ) as cluster,
-        Client(cluster) as client,
+        Client(cluster, set_as_default=processes) as client,
     ):
         yield client
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def processes():
     """A client of two worker processes, which start again when they are killed."""
     # dask takes a worker away for good that is not back after 15 seconds, a long time on busy cores
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "10 minutes"}),
-        client_of(2) as client,
+        client_of(processes=True) as client,
     ):
         yield client
 
@@ -39,5 +39,5 @@ def processes():
 @pytest.fixture(scope="module")
 def threads():
     """A client of two workers that are threads of this process."""
-    with client_of(2, processes=False) as client:
+    with client_of(processes=False) as client:
         yield client

@@ -1,6 +1,5 @@
 """Fits of dask's arrays and frames: what they learn, what is lost on the way, what they refuse."""
 
-import re
 import time
 
 import dask
@@ -207,24 +206,3 @@ def assert_forgotten(client):
             return
         time.sleep(0.05)
     raise AssertionError(f"{n_tasks} tasks are left")
-
-
-@pytest.mark.parametrize(
-    ("entry", "groups", "parameters"),
-    [(np.nan, None, {}), (0.0, None, {"group_labels": ["a", "b"]}), (0.0, np.arange(200), {})],
-    ids=["NaN", "group", "identifiers"],
-)
-def test_wrong_records_are_refused_in_the_words_of_memory(
-    processes, draws, entry, groups, parameters
-):
-    X, y, known = records()
-    X[-1, 1] = entry
-    data = X, y, known if groups is None else groups
-    with pytest.raises(ValueError, match=r"X|y|groups") as in_memory:
-        make(solver=PASSES, **parameters).fit(*data)
-    with pytest.raises(type(in_memory.value)) as error:
-        make(solver=PASSES, **parameters).fit(*(in_chunks(part) for part in data))
-    texts = [re.sub(r"row \d+", "row", str(each.value)) for each in (error, in_memory)]
-    assert texts[0] == texts[1]  # rows are counted in their partition
-    assert draws() == []
-    assert_forgotten(processes)

@@ -58,6 +58,7 @@ def logs(processes, tmp_path, levels):
     """Return what reads all logs: of the client and the scheduler, and of both workers."""
     files = [tmp_path / "client_and_scheduler", tmp_path / "workers"]
     write_all(files[0])
+    processes.wait_for_workers(2)  # others' tests kill some
     processes.run(write_all, str(files[1]), "a")  # of two workers
     return lambda: [file.read_text() for file in files]
 

@@ -67,19 +67,6 @@ def test_every_solver_learns_what_it_learns_in_memory(task, name):
 
 
 @pytest.mark.parametrize(
-    "parameters",
-    [
-        {"group_labels": ["c", "a", "b"]},
-        {"group_labels": ["other", "a"]},
-        {"classes": ["maybe", "no", "yes"]},
-    ],
-    ids=str,
-)
-def test_parameters(binary, parameters):
-    compare(binary, **parameters)
-
-
-@pytest.mark.parametrize(
     "form",
     [
         lambda X: pd.DataFrame(X, columns=NAMES),
@@ -98,15 +85,7 @@ def test_forms_of_rows(binary, form):
         np.testing.assert_allclose(scores(source), scores(data.X), atol=1e-12)
 
 
-def test_groups_of_several_columns_and_of_rows(binary):
-    X, y, groups = binary.data
-    frame = pd.DataFrame(X, columns=NAMES).assign(kind=np.tile([0.0, 1.0], 45))
-    compare(binary, frame, y, frame[["kind"]].astype(int).assign(letter=groups))
-    for group_by in ("kind", lambda rows: np.asarray(rows)[:, 3] > 0):
-        compare(binary, frame, y, None, group_by=group_by)
-
-
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     cuts=st.lists(st.integers(0, 60), max_size=6),
     kinds=st.integers(0, 2),

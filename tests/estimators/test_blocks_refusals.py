@@ -1,13 +1,10 @@
 """Wrong records in partitions: the sentences of memory, before any draw; nothing is left."""
 
-import pathlib
 import re
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow.dataset
 import pytest
 from sklearn.model_selection import GridSearchCV
 
@@ -100,17 +97,6 @@ def test_groups_that_change_before_rows_are_read(binary, draws):
     assert draws() == []
 
 
-def test_a_failing_fit_leaves_the_estimator_and_no_spool(binary, tmp_path):
-    X, y, groups = binary.data
-    model = binary.fit()
-    before = dict(vars(model))
-    wrong = Partitioned(named(spoiled(X, np.inf)), y, groups, cuts=[20, 80], spool=tmp_path)
-    with pytest.raises(ValueError, match=r"contains infinity in column 'u'"):
-        model.fit(wrong)
-    assert vars(model) == before
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_an_interrupted_fit_says_what_is_spent(binary, tmp_path, monkeypatch, draws):
     n_passes, sums = [], RecordBlock.sums
 
@@ -145,20 +131,6 @@ def test_searches_refuse_sources_and_spend_nothing(binary, error_score):
             with pytest.raises(TypeError, match="X must be in memory here, got ArraySource: fit"):
                 search.fit(ArraySource(*binary.data), y)
         assert ledger.epsilon_spent == 0.0
-
-
-def test_tables_that_are_read_when_asked_for_and_paths_point_to_a_source(binary, tmp_path):
-    pd.DataFrame({"u": [1.0]}).to_parquet(tmp_path / "rows.parquet")
-    table = r"a (polars|pyarrow) "
-    for X, got in (
-        (pl.DataFrame({"u": [1.0]}).lazy(), table),
-        (pyarrow.dataset.dataset(tmp_path / "rows.parquet"), table),
-        ("folder", "a path"),
-        (pathlib.Path("folder"), "a path"),
-    ):
-        for call in (lambda X: binary.make().fit(X, [0]), binary.fit().predict):
-            with pytest.raises(TypeError, match=rf"X must be .* got {got}.* ParquetSource"):
-                call(X)
 
 
 def dask_data():

@@ -1,6 +1,5 @@
 """Fits of Parquet files and mapped arrays: memory, files left behind, and plans before a fit."""
 
-import os
 import tracemalloc
 
 import numpy as np
@@ -14,7 +13,6 @@ from sklearn_dpwg.data.risks.record_block import RecordBlock
 from sklearn_dpwg.data.sources import ArraySource, ParquetSource, group_sizes
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.solvers import MGR
-from tests.helpers.partitioned import Partitioned
 from tests.helpers.relations import WITHIN_GROUP
 
 FEATURES = ["u", "v", "w"]
@@ -132,16 +130,6 @@ def test_files_without_targets_are_predicted_and_nothing_is_learned(binary, tmp_
                 refused(source)
         assert ledger.epsilon_spent == 0.0
     assert len(draws()) == n_draws
-
-
-def test_groups_of_a_source_and_group_by(binary, tmp_path, draws):
-    X, y, groups = binary.data
-    pd.DataFrame(X, columns=FEATURES).assign(y=y, g=groups).to_parquet(tmp_path / "rows.parquet")
-    source = ParquetSource(tmp_path, features=FEATURES, target="y", groups="g")
-    for data in (source, ArraySource(X, y, groups)):
-        with pytest.raises(ValueError, match=r"^groups were passed and group_by is set: use"):
-            binary.make(group_by=0).fit(data)
-    assert draws() == []
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="no list of open files")

@@ -151,15 +151,6 @@ def test_a_fit_that_fails_midway_says_that_the_budget_is_spent(task, draws):
     assert vars(fresh) == before
 
 
-@pytest.mark.parametrize("name", ["partial_fit", "fit_oracle"])
-def test_learning_in_parts_is_not_offered(task, name):
-    for estimator in (task.make(solver="auto"), task.fit()):
-        assert not hasattr(estimator, name)
-        with pytest.raises(AttributeError, match=name) as caught:
-            getattr(estimator, name)
-        assert "needs all records at once: use fit" in str(caught.value.__cause__)
-
-
 def test_group_weights_that_are_not_there(task):
     class Secretive(MGR):
         def run(self, plan, data, noise, *, start=None):

@@ -3,7 +3,6 @@
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier
@@ -170,22 +169,6 @@ def test_counts_have_the_stated_noise():
 
 
 # --- errors and refusals ------------------------------------------------------------------------
-
-
-def test_unknown_labels_are_other_or_an_error():
-    odd = GROUPS.astype(object)
-    odd[:7] = "d"
-    with pytest.raises(ValueError, match="got 'd': state the label 'other' too"):
-        classifier().fit(X, Y, groups=odd)
-    odd[7:9] = None
-    with pytest.raises(ValueError, match="groups contains NaN or None in row 7"):
-        classifier().fit(X, Y, groups=odd)
-    model = classifier(group_labels=["a", "other", "b", "c"], epsilon=600)
-    model.fit(X, Y, groups=odd)
-    assert model.group_sizes_[1] == pytest.approx(9, abs=3)
-    pairs = pd.DataFrame({"one": odd, "two": "x"})
-    model = classifier(group_labels=[("a", "x"), "other"], epsilon=600).fit(X, Y, groups=pairs)
-    assert model.group_sizes_.sum() == pytest.approx(len(X), abs=3)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -95,37 +93,6 @@ def test_plan_is_that_of_the_fit_from_counts_of_cells():
     assert result == model.plan_
 
 
-@pytest.mark.parametrize("overlap", ["attributes", "both"])
-def test_plan_takes_cells_where_labels_of_groups_are_stated(overlap):
-    stated = ATTRIBUTES[::-1]
-    model = classifier(overlap=overlap, group_labels=stated).fit(X, Y, groups=GROUPS)
-    assert model.plan(group_sizes=GROUPS.value_counts(), n_features=3) == model.plan_
-
-
-@pytest.mark.parametrize(
-    ("sizes", "stated", "message"),
-    [
-        ([300, 300], ATTRIBUTES, "^group_labels must be given"),
-        (
-            dict.fromkeys(product("yn", "yn"), 9),
-            list(product(["a", "b"], "yn")),
-            "^groups must hold labels of group_labels",
-        ),
-    ],
-)
-def test_sizes_that_are_not_of_cells_are_refused_in_a_sentence(sizes, stated, message):
-    model = classifier(overlap="attributes", group_labels=stated)
-    with pytest.raises(ValueError, match=message):
-        model.plan(group_sizes=sizes, n_features=3)
-
-
-def test_cells_of_a_value_each_are_cells():
-    # countries and cities, of which each is in one country
-    cells = {("A", "a"): 100, ("A", "b"): 200, ("B", "c"): 100}
-    plan = classifier(overlap="attributes").plan(group_sizes=cells, n_features=3)
-    assert plan.problem.group_sizes == (300, 100, 100, 200, 100)
-
-
 def test_stated_labels_are_all_groups_in_their_order():
     stated = [*ATTRIBUTES[::-1], (("race", "A"), ("sex", "f"))]
     model = classifier(overlap="both", group_labels=stated).fit(X, Y, groups=GROUPS)
@@ -181,12 +148,3 @@ def test_records_in_partitions_are_the_fit_of_the_whole(overlap, tmp_path):
     assert list(model.group_labels_) == list(whole.group_labels_)
     assert model.plan_ == whole.plan_
     np.testing.assert_allclose(learned(model), learned(whole), rtol=1e-9)
-
-
-def test_the_promise_is_about_records_of_exactly_the_same_groups():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": rng.choice(["x", "y"], 600), "b": rng.choice(["u", "v"], 600)})
-    plan = classifier(overlap="attributes", rows_per_person=1).plan(
-        group_sizes=frame.value_counts(), n_features=3
-    )
-    assert "by any other record of exactly the same groups" in " ".join(str(plan.guarantee).split())

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.solvers import MGR, OCO
-from tests.helpers.relations import WITHIN_GROUP
+from sklearn_dpwg.solvers import MGR
 
 
 def records(n=400):
@@ -34,21 +33,3 @@ def test_verbose_prints_planned_steps_and_no_data(capsys):
     # the same public facts print the same lines, whatever the records are
     model.fit(-X, 1 - y, groups)
     assert capsys.readouterr().out == printed
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_calls_of_partial_fit_go_on_where_the_one_before_ended(capsys):
-    X, y, _ = records(600)
-    solver = OCO(batch_size=4, horizon=3)
-    model = DPWorstGroupClassifier(solver=solver, verbose=True, data_norm=1.0, **WITHIN_GROUP)
-    lines = []
-    for rows in map(slice, (0, 200, 400), (200, 400, 600)):
-        # every call has as many records of each group
-        model.partial_fit(X[rows], y[rows], np.tile([0, 1], 100))
-        lines.append(capsys.readouterr().out)
-    assert "Plan of solver 'oco'" in lines[0]
-    assert "Plan of" not in lines[1] + lines[2]
-    facts = [line for line in "".join(lines).splitlines() if "planned draws of noise" in line]
-    done = [int(line.split()[1].replace(",", "")) for line in facts]
-    assert len(done) == 10
-    assert done == sorted(done)

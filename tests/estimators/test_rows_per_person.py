@@ -50,23 +50,6 @@ def test_the_releases_cost_a_person_what_was_asked_for(solver, k):
     assert of_row.epsilon < 1.0 / k  # a row has less than its fraction: delta grows too
 
 
-def test_the_statement_and_the_fit_are_about_the_person():
-    rng = np.random.default_rng(0)
-    X, groups = rng.uniform(-0.5, 0.5, (1200, 4)), np.repeat(["a", "b"], SIZES[::-1])
-    fitted = model(rows_per_person=3, solver=MGR(n_steps=5)).fit(X, X[:, 0] > 0, groups=groups)
-    assert fitted.privacy_.records_per_person == 3
-    assert fitted.privacy_.epsilon <= 1.0
-    assert "a person with up to 3 rows" in str(fitted.privacy_)
-    words = " ".join(str(fitted.plan_).split())
-    assert "if one person is replaced (up to 3 records, each by any other record of its" in words
-    assert "That at most 3 rows of each were used is the word of whoever" in words
-    assert "knows all records but these 3" in " ".join(str(fitted.privacy_).split())
-    before = model(solver=MGR(n_steps=5)).plan(
-        group_sizes=SIZES[::-1], n_features=4, rows_per_person=3
-    )
-    assert before.releases == fitted.plan_.releases
-
-
 def test_one_row_is_a_person_where_somebody_says_so_and_nowhere_else():
     stated, open_ = plan(solver="mgr", rows_per_person=1), plan(solver="mgr")
     assert stated.releases == open_.releases

@@ -6,13 +6,8 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_array
-from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_dpwg import DPWorstGroupRegressor
 from sklearn_dpwg.data.problem import Problem
@@ -22,7 +17,6 @@ from sklearn_dpwg.losses import Huber
 from sklearn_dpwg.privacy import Budget, joint_guarantee
 from sklearn_dpwg.solvers import AGS, MGR, OCO, PhasedERM, Solution
 from tests.helpers.group_data import make_data
-from tests.helpers.relations import WITHIN_GROUP
 from tests.helpers.sources import seeded
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -82,13 +76,6 @@ def test_every_solver_that_uses_it_begins_there(binary, solver):
     assert np.abs(fits[1] - fits[3]).max() > 1e-3
 
 
-def test_a_start_outside_the_ball_is_projected_to_it(binary):
-    start = (np.array([[300.0, 400.0, 0.0]]), np.array([0.0]))
-    fitted = binary.fit(solver=STILL["mgr"], start=start, radius=5.0)
-    np.testing.assert_allclose(fitted.coef_, [[3.0, 4.0, 0.0]], atol=1e-6)
-    assert "of norm 5 in the ball to which they are projected, 500 before" in fitted.plan_.remark
-
-
 # --- refusals ----------------------------------------------------------------------------------
 
 
@@ -133,37 +120,6 @@ def test_classes_names_and_kind_must_be_the_same(binary, regressor):
 # --- pipelines, forms ---------------------------------------------------------------------------
 
 
-def test_a_plan_says_where_a_fit_in_a_pipeline_begins(binary):
-    private, (X, y, groups) = binary.fit(epsilon=2.0), binary.data
-    model = binary.make(**WITHIN_GROUP)
-    pipeline = make_pipeline(FunctionTransformer(), clone(model))
-    step = pipeline.steps[-1][0]
-    pipeline.fit(X, y, **{f"{step}__groups": groups, f"{step}__start": private})
-    fitted = model.fit(X, y, groups, start=private)
-    np.testing.assert_array_equal(pipeline[-1].coef_, fitted.coef_)
-    sizes = pd.Series(groups).value_counts()
-    facts = {"group_sizes": sizes, "n_features": 3, "classes": ["no", "yes"]}
-    assert model.plan(**facts, start=private) == fitted.plan_ != model.plan(**facts)
-
-
-def test_sparse_and_frozen_starts_are_read_by_the_callers_word(binary):
-    start = public_model(binary)
-    dense = binary.fit(start=start).coef_
-    for each in (
-        start,
-        FrozenEstimator(start),
-        (start.coef_, start.intercept_),
-        (csr_array(start.coef_), start.intercept_),
-    ):
-        fitted = binary.fit(start=each)
-        assert (fitted.coef_ == dense).all()
-        assert fitted.privacy_.outside == ()
-        words = " ".join(str(fitted.privacy_).split())
-        assert "by the caller's word were not learned from these records" in words
-        assert privacy_of(fitted).epsilon == fitted.privacy_.epsilon
-    assert "caller's word" not in str(binary.fit().privacy_)
-
-
 # --- what is counted ---------------------------------------------------------------------------
 
 
@@ -187,17 +143,6 @@ def test_a_private_start_is_told_and_counted(binary):
     assert privacy_of(binary.fit(start=exact)).epsilon == math.inf
     # another fit of the same object begins without
     assert privacy_of(second.fit(*binary.data)).epsilon <= 1.0
-
-
-def test_searches_count_a_start_once(binary):
-    X, y, _ = binary.data
-    private = binary.fit(epsilon=2.0)
-    model = binary.make(group_by=lambda X: np.arange(len(X)) % 2, epsilon=0.1)
-    radii = {"radius": [1.0, 2.0]}
-    alone = privacy_of(GridSearchCV(model, radii, cv=2).fit(X, y), warn=False)
-    total = joint_guarantee([private.privacy_, alone], 1e-6).epsilon
-    begun = GridSearchCV(model, radii, cv=2, error_score="raise").fit(X, y, start=private)
-    assert privacy_of(begun, warn=False).epsilon == pytest.approx(total, rel=1e-6)
 
 
 def test_a_ledger_counts_a_start_once_wherever_it_was_fitted(binary, tmp_path):

@@ -125,24 +125,6 @@ def test_what_is_stated_is_taken():
     assert classifier(prior=[3, 1]).fit(X, Y, GROUPS).plan_.problem.prior == (0.75, 0.25)
 
 
-def test_numbers_in_any_dress_are_taken():
-    model, rows = classifier(random_state=0), X.round(1)
-    frame = pd.DataFrame(rows, columns=["u", "v"])
-    kinds = (object, "Float64", "category", pd.SparseDtype(float, 0.0))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        coef = model.fit(rows, Y, GROUPS).coef_
-        for form in (
-            rows.astype(object),
-            *map(frame.astype, kinds),
-            pl.DataFrame(rows, schema=["u", "v"]),
-        ):
-            assert np.allclose(model.fit(form, Y, GROUPS).coef_, coef)
-    flags = pd.DataFrame({"u": X[:, 0] > 0, "v": pl.Series(X[:, 1] > 0)})
-    classifier().fit(flags, Y > 0, GROUPS)
-    classifier().fit(pl.DataFrame({"u": X[:, 0] > 0}), Y, GROUPS)
-
-
 # --- a target among the groups ------------------------------------------------------------------
 
 TABLE = pd.DataFrame(

@@ -46,6 +46,7 @@ ROUNDING = 1e-9
 
 def extreme_targets(loss: Loss) -> list[float]:
     """Return the targets between which all others lie."""
+    loss = getattr(loss, "loss", loss)  # of a stand-in those of the loss with a kink
     if loss.task == "binary":
         return [-1.0, 1.0]
     if loss.task == "regression":

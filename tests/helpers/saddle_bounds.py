@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy.special import expit, logit
 
-from sklearn_dpwg.privacy.sensitivity import GroupMoves, saddle_point_sensitivities
+from sklearn_dpwg.privacy.sensitivity import saddle_point_sensitivities
 
 
 def saddle_point_sensitivity(*, strong_convexity, **facts):
@@ -28,22 +28,6 @@ def solutions_of_the_inequality(rng, n, gamma, b, mu_w, mu_l, weight, count):
     along = lower * gamma / (n * mu_w)
     free = 0.5 * (along + np.sqrt(along**2 + 4 * rise * np.maximum(b / n - mu_l * rho, 0) / mu_w))
     return np.minimum(bounded, free)
-
-
-def bounds_of_all_groups(facts):
-    """Return the simple and the exact bound of every group, none left out."""
-    sizes, prior = facts["group_sizes"], facts["prior"]
-    pairs = []
-    for i, (size, weight) in enumerate(zip(sizes, prior, strict=True)):
-        rest = math.fsum(prior[:i] + prior[i + 1 :])
-        group = GroupMoves(
-            np.array([float(size)]), np.array([math.log(weight / rest)]),
-            diameter=facts["gradient_diameter"], loss_range=facts["loss_range"],
-            mu_groups=facts["entropy_weight"],
-        )  # fmt: skip
-        simple = float(group.small_change_bounds(facts["strong_convexity"])[0])
-        pairs.append((simple, float(group.largest(np.array([facts["strong_convexity"]]))[0])))
-    return pairs
 
 
 def lemma3_sensitivity(*, group_sizes, lipschitz, loss_range, strong_convexity, entropy_weight):

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import math
 import pickle
-import re
 
-import numpy as np
 import pytest
 
-from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import AuditResult
 from sklearn_dpwg.inspection.audit_result import WorstGroups
 from sklearn_dpwg.inspection.histogram import GroupRate
 from sklearn_dpwg.metrics.intervals import Interval, rate_interval, ratio_interval
 from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee, Release
-from tests.helpers.audit_cases import MODEL_GUARANTEE, audit_result
+from tests.helpers.audit_cases import audit_result
 
 RELEASED = Release("counts", "discrete-laplace", 1.0, max_count=1)
 GUARANTEE = PrivacyGuarantee.from_releases([RELEASED], 1e-6, relation="replace-one")
@@ -161,44 +159,6 @@ def test_the_table_is_what_everything_else_says(noise):
     sizes = table.xs("size", level="metric")
     assert (sizes["sampling"] == 0.0).all()
     assert sizes["estimate"].tolist() == [500.0, 600.0, 65.0]
-
-
-def mutations(plain, rng):
-    """Yield a name and a changed copy of a JSON object, for each field and every one inside."""
-    others = [None, True, 0, -1, 1.5, 1e308, "", "words", [], [[]], {}, {"a": 1}, [None], math.nan]
-
-    def walk(value, path):
-        yield path
-        inside = value if isinstance(value, list) else ()
-        for key, one in value.items() if isinstance(value, dict) else enumerate(inside):
-            yield from walk(one, (*path, key))
-
-    for path in list(walk(plain, ()))[1:]:
-        for other in [others[place] for place in rng.permutation(len(others))[:8]]:
-            changed = json.loads(json.dumps(plain))
-            inner = changed
-            for key in path[:-1]:
-                inner = inner[key]
-            inner[path[-1]] = other
-            yield f"{path} {other!r}", changed
-
-
-def test_every_field_of_a_stated_guarantee_is_checked_as_it_is_read():
-    """A changed one gives one sentence, or a guarantee that is read again."""
-    rng, tried, accepted, sentences = np.random.default_rng(0), 0, 0, {}
-    for one in (GUARANTEE, MODEL_GUARANTEE.for_records(2)):
-        for what, changed in mutations(json.loads(one.to_json()), rng):
-            tried += 1
-            try:
-                actual = type(one).from_json(json.dumps(changed))
-            except (InputError, InputTypeError) as error:
-                sentences[what] = str(error)
-            else:
-                accepted += 1
-                assert type(one).from_json(actual.to_json()) == actual, what
-    assert tried >= 250
-    assert accepted < 0.2 * tried
-    assert [what for what, text in sentences.items() if not re.fullmatch(r"[^\n]+\.", text)] == []
 
 
 def test_epsilon_is_compared_with_what_was_released():

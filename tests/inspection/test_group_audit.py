@@ -90,20 +90,6 @@ def test_exact_counts_in_every_form(table, form):
     assert not result.is_private
 
 
-def test_groups_are_found_as_models_find_them(table):
-    y, scores, groups = table
-    frame = pd.DataFrame({"place": groups, "sex": np.where(np.arange(N) % 2, "f", "m")})
-    labels = [(place, sex) for place in LABELS for sex in "fm"]
-    both = audit(epsilon=math.inf, group_labels=labels).run(y, scores, frame)
-    assert both.group_name == "place and sex"
-    named = audit(epsilon=math.inf, group_by="place").run(y, scores, frame)
-    assert named.group_name == "place"
-    assert named.cells().sum(axis=(1, 2)).tolist() == [(groups == one).sum() for one in LABELS]
-    called = audit(epsilon=math.inf, group_by=lambda rows: rows["place"]).run(y, scores, frame)
-    assert called.counts == named.counts
-    assert called.group_name == "group"
-
-
 def test_hidden_and_public_sizes(table):
     hidden, public = audit().run(*table), audit(sizes="public").run(*table)
     assert hidden.sizes is None

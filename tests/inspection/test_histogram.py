@@ -10,7 +10,6 @@ from sklearn.calibration import calibration_curve
 
 from sklearn_dpwg.inspection import AuditResult, GroupAudit
 from sklearn_dpwg.inspection.histogram import OF_SCORES, Histogram
-from sklearn_dpwg.metrics.intervals import rate_interval
 from sklearn_dpwg.privacy import IntegerNoise
 
 LABELS = ["a", "b"]
@@ -130,17 +129,6 @@ def test_intervals_of_what_bins_tell_cover(world, epsilon):
         missed = [not rate.low <= truth <= rate.high for rate in result.rates(metric)]
         # 5 % and three deviations of such a fraction
         assert np.mean(missed) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_runs), metric
-
-
-@pytest.mark.parametrize("value", [0.35, 0.75])
-def test_limits_of_losses_of_two_values_are_exact(value):
-    """The lower one where the smaller is nearly 0."""
-    counts = np.zeros((1, 2, 100), dtype=np.int64)
-    counts[0, 0, [0, int(100 * value)]] = 60, 20
-    edges = tuple(np.linspace(0.0, 1.0, 101).tolist())
-    counted = Histogram(counts, 50, None, None, 1, edges)
-    result = counted.interval("squared_error", 0, 0.95)
-    assert result.low == pytest.approx((value + 0.005) ** 2 * rate_interval(20, 80).low, rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,6 @@ import re
 
 import numpy as np
 import pytest
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.exceptions import SeededNoiseWarning
@@ -61,9 +59,3 @@ def test_labels_that_mean_harm_are_text(model):
     assert not [line for line in card.split("\n") if "<" in line and not line.startswith("    ")]
     assert "\x00" not in card
     assert len(titles(card)) == 5
-
-
-def test_what_is_inside_a_pipeline_is_described(model):
-    assert model_card(make_pipeline(FunctionTransformer(), model)) == model_card(model)
-    with pytest.raises(ValueError, match="private"):
-        model_card(FunctionTransformer())

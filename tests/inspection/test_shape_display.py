@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
-from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg import DPWorstGroupClassifier
@@ -21,7 +20,6 @@ from sklearn_dpwg.preprocessing import (
     Number,
     Ordered,
     PublicSchema,
-    PublicShapes,
 )
 
 mpl.use("Agg")
@@ -78,25 +76,6 @@ def test_scores_change_by_the_effects(model, table):
         assert one - other == pytest.approx(effect[shown[0]] - effect[shown[1]])
     assert next(iter(effects)) == "age"
     assert effects["age"].size > 2.0 * effects["grade"].size
-
-
-def test_effects_on_the_first_class_are_turned(model):
-    result, turned = shape_functions(model), shape_functions(model, of=False)
-    for one, other in zip(result, turned, strict=True):
-        assert one.name == other.name
-        np.testing.assert_array_equal(one.effects, -other.effects)
-    assert shape_functions(model, of=True)[0].effects.tolist() == result[0].effects.tolist()
-
-
-@pytest.mark.parametrize("n_columns", [1, 60])
-def test_pictures_have_a_column_each(n_columns):
-    rng = np.random.default_rng(0)
-    X = rng.uniform(0, 1, (500, n_columns))
-    fit = make_pipeline(PublicShapes((0, 1)), LinearRegression()).fit(X, X[:, 0] ** 2)
-    display = ShapeDisplay.from_estimator(fit)
-    shown = [ax for ax in display.axes_.flat if ax.get_visible()]
-    assert len(shown) == min(n_columns, 24)
-    assert shown[0].get_title(loc="left") == "x0"
 
 
 def test_names_of_columns_that_mean_harm_are_text():

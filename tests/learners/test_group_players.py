@@ -86,17 +86,3 @@ def test_hedge_is_a_softmax():
         expected = softmax(np.log(prior) - 0.3 * losses[:step].sum(axis=0))
         np.testing.assert_allclose(player.group_weights, expected, rtol=1e-11)
         player.update(loss)
-
-
-# --- draws -------------------------------------------------------------------------------------
-
-
-def test_draws_follow_the_weights():
-    player = Hedge([0.2, 0.5, 0.3], rate=1.0)
-    for uniform, group in [(0.0, 0), (0.19, 0), (0.21, 1), (0.69, 1), (0.71, 2), (1 - 2**-53, 2)]:
-        assert player.sample(Uniform(uniform)) == group
-    rng = np.random.default_rng(0)
-    drawn = np.bincount([player.sample(rng) for _ in range(20_000)], minlength=3) / 20_000
-    np.testing.assert_allclose(drawn, player.prior, atol=0.02)
-    player.update(np.array([1e6, 0.0, 0.0]))
-    assert {player.sample(Uniform(uniform)) for uniform in (0.0, 0.3, 0.7, 1.0)} == {1, 2}

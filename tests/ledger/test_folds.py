@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 
 import numpy as np
@@ -150,12 +149,3 @@ def test_what_folds_cost_is_not_read_off_parameters_that_were_changed():
     model.set_params(epsilon=0.01)
     with pytest.raises(UnsupportedMechanismError, match="epsilon was changed since GridSearchCV"):
         privacy_of(search, warn=False)
-
-
-def test_what_chose_a_list_is_a_splitter_or_nothing():
-    one, other = clone(MODEL).fit(X, LABELS), clone(MODEL).fit(X, LABELS)
-    assert privacy_of([one, other], warn=False, cv="prefit").outside == ()
-    assert privacy_of([one, copy.copy(one)], warn=False).outside == ()  # one fit
-    assert len(privacy_of([one, other], warn=False).outside) == 1
-    with pytest.raises(ValueError, match="cv must be a splitter, a number of folds or"):
-        privacy_of([one, other], cv="none")

@@ -6,6 +6,7 @@ import copy
 import math
 import re
 import warnings
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -254,12 +255,13 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_what_looks_like_something_known_has_learned_all_the_same(name):
-    for value in ([], False, [("one", BoundedScaler())], BoundedScaler()):
+def test_what_looks_like_something_known_has_learned_all_the_same():
+    inner = model().fit(X, Y)
+    values = ([], False, [("one", BoundedScaler())], BoundedScaler())
+    for name, value in product(NAMES, values):
         step = LookAlike(name, value).fit(X)
         assert learning_steps(step) == ["LookAlike"]
-        fitted = Pipeline([("step", step), ("model", model().fit(X, Y))])
+        fitted = Pipeline([("step", step), ("model", inner)])
         assert privacy_of(fitted, warn=False).outside == ("LookAlike: all that it learned",)
 
 
@@ -285,19 +287,6 @@ def test_what_cannot_be_counted_is_refused_and_not_understated(around):
     for each in (fitted, [one, fitted], make_pipeline(fitted)):
         with pytest.raises(UnsupportedMechanismError, match="run it inside a PrivacyLedger"):
             privacy_of(each, warn=False)
-
-
-def test_several_models():
-    bag = BaggingRegressor(model(), n_estimators=3, bootstrap=False).fit(X, Y)
-    assert silently(bag).epsilon == pytest.approx(epsilon_of_fits(1.0, 1.0, 1.0), rel=1e-4)
-    assert silently(bag).seeded  # bagging seeds its estimators
-    twice = BaggingRegressor(model(), n_estimators=2, bootstrap=True, random_state=0).fit(X, Y)
-    times = [np.bincount(samples).max() for samples in twice.estimators_samples_]
-    assert min(times) > 1
-    mu = gdp_mu(1.0, DELTA) * math.hypot(*times)
-    assert silently(twice).epsilon == pytest.approx(gdp_epsilon(DELTA, mu), rel=1e-4)
-    folds = cross_validate(model(), X, Y, cv=3, return_estimator=True)["estimator"]
-    assert silently(folds).epsilon == pytest.approx(epsilon_of_fits(1.0, 1.0, 1.0), rel=1e-4)
 
 
 NOTHING = (LinearRegression().fit(X, Y), 5, [], None, "model")

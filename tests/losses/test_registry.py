@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import pytest
-from sklearn.base import clone
 
 from sklearn_dpwg.losses import (
     AbsoluteError,
@@ -80,18 +79,3 @@ def test_what_does_not_fit(loss, kind, n_classes):
 def test_parameters_out_of_range(kind, name, value):
     with pytest.raises(ValueError, match=f"^{name} of {kind.__name__} must be"):
         kind(value)
-
-
-def test_parameters_as_scikit_learn_wants_them():
-    loss = Quantile(0.9)
-    assert loss.get_params() == {"level": 0.9, "target_bound": 1.0}
-    copied = clone(loss)
-    assert copied == loss
-    assert copied is not loss
-    assert copied.set_params(level=0.2) is copied
-    assert copied == Quantile(0.2)
-    assert loss == Quantile(0.9)
-    for wrong in ({"level": 2.0}, {"width": 2.0}):
-        with pytest.raises((TypeError, ValueError), match="Quantile"):
-            copied.set_params(**wrong)
-    assert copied == Quantile(0.2)

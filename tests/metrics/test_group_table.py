@@ -65,17 +65,6 @@ def test_one_column_keeps_its_name(groups, name):
     assert result.equals(group_table(Y, PREDICTED, groups=GROUPS))
 
 
-def test_labels_keep_the_order_of_their_categories():
-    order = ["c", "a", "never", "b"]
-    categories = pd.Categorical(GROUPS, categories=order)
-    for groups in (categories, pd.Series(categories), pd.DataFrame({"x": categories})):
-        assert group_table(Y, Y, groups=groups).index.tolist() == ["c", "a", "b"]
-    bands = pd.Series(pd.cut([1, 9, 1, 30, 70, 9], [0, 5, 18, 65, 100], right=False))
-    ages = list(bands.cat.categories)
-    assert group_table(Y, Y, groups=bands).index.tolist() == ages
-    assert group_table(Y, Y, groups=bands.astype(object)).index.tolist() == ages
-
-
 # --- the positive class -------------------------------------------------------------------------
 
 
@@ -177,36 +166,6 @@ def fraction_of_ones(y_true, y_pred):
     return np.mean(y_pred)
 
 
-def mean_score(y_true, y_score):
-    return np.mean(y_score)
-
-
-def test_rates_and_losses_in_one_table_with_the_names_that_are_given():
-    scores = np.linspace(0.0, 0.5, 6)
-    chosen = {
-        "Right": "accuracy_score", "Loss": metrics.log_loss, "fraction": fraction_of_ones,
-        "risk": mean_score, "F": partial(metrics.f1_score, pos_label=0),
-    }  # fmt: skip
-    result = group_table(Y, PREDICTED, y_score=scores, groups=GROUPS, metrics=chosen)
-    assert list(result) == ["size", *chosen]
-    assert result["Right"].tolist() == near(1.0, 1 / 3, 0.0)
-    is_b = GROUPS == "b"
-    assert result.loc["b", "Loss"] == pytest.approx(metrics.log_loss(Y[is_b], scores[is_b]))
-    assert result["fraction"].tolist() == near(0.5, 2 / 3, 1.0)
-    assert result["risk"].tolist() == near(0.05, 0.3, 0.5)
-    assert result.columns.name == "positive: 0"
-
-
-def test_several_models():
-    models = {"first": PREDICTED, "perfect": Y}
-    result = group_table(Y, models, groups=GROUPS, metrics=["accuracy", fraction_of_ones])
-    assert list(result)[1:3] == ["first accuracy", "first fraction_of_ones"]
-    for name, predicted in models.items():
-        one = group_table(Y, predicted, groups=GROUPS, metrics=["accuracy", fraction_of_ones])
-        one = one.rename(columns=lambda column, name=name: f"{name} {column}")
-        pd.testing.assert_frame_equal(result[list(one)[1:]], one.iloc[:, 1:])
-
-
 @pytest.mark.parametrize(
     ("expected", "changes"),
     [
@@ -235,12 +194,6 @@ def test_names_have_the_direction_in_which_they_are_better():
 
 
 # --- weights, small groups, references, intervals -----------------------------------------------
-
-
-def test_small_groups_keep_their_row_and_size_alone():
-    result = group_table(Y, PREDICTED, groups=GROUPS, min_count=2)
-    assert result["size"].tolist() == [2, 3, 1]
-    assert result["accuracy"].tolist() == near(1.0, 1 / 3, math.nan)
 
 
 def test_differences_and_ratios_have_a_sign():

@@ -10,7 +10,6 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
-    KFold,
     TunedThresholdClassifierCV,
     cross_validate,
 )
@@ -135,19 +134,6 @@ def routing():
 
 
 @pytest.mark.usefixtures("routing")
-def test_routed_to_it():
-    result = cross_validate(
-        LogisticRegression(), X, Y, cv=KFold(3, shuffle=True, random_state=0),
-        scoring=worst_group_scorer(), params={"groups": GROUPS}, error_score="raise",
-    )  # fmt: skip
-    search = GridSearchCV(
-        LogisticRegression(), {"C": [0.1, 1.0]},
-        scoring=worst_group_scorer(), cv=KFold(3, shuffle=True, random_state=0),
-    ).fit(X, Y, groups=GROUPS)  # fmt: skip
-    assert result["test_score"][0] == search.cv_results_["split0_test_score"][1]
-
-
-@pytest.mark.usefixtures("routing")
 def test_folds_by_person_and_scores_by_group():
     scorer = worst_group_scorer().set_score_request(groups="sex", sample_weight="trust")
     params = {"groups": np.arange(60) // 2, "sex": GROUPS, "trust": RNG.uniform(size=60)}
@@ -163,19 +149,6 @@ def test_folds_by_person_and_scores_by_group():
             model, X[test], Y[test], groups=GROUPS[test], sample_weight=params["trust"][test]
         )
         assert score == by_hand
-
-
-def test_weights_count_and_none_are_no_error():
-    weights = RNG.uniform(0.1, 1.0, 60)
-    by_hand = worst(
-        lambda g: metrics.accuracy_score(Y[g], MODEL.predict(X[g]), sample_weight=weights[g])
-    )
-    for scoring in ("accuracy", lambda m, X, y, **given: m.score(X, y, **given)):
-        scorer = worst_group_scorer(scoring)
-        result = scorer(MODEL, X, Y, groups=GROUPS, sample_weight=weights)
-        assert result == pytest.approx(min(by_hand))
-        plain = scorer(MODEL, X, Y, groups=GROUPS, sample_weight=None)
-        assert plain == scorer(MODEL, X, Y, groups=GROUPS)
 
 
 @pytest.mark.parametrize("classes", [np.array([0, 1]), WORDS])

@@ -49,15 +49,6 @@ def test_a_search_keeps_its_budget_and_says_what_it_protects():
     assert search(model(), random_state=0).fit(X, Y, GROUPS).best_score_ == result.best_score_
 
 
-def test_one_group_has_all_records_and_no_count():
-    plan = search(model(group_labels=["a"])).plan()
-    assert plan.counts is None
-    public = search(model(neighbours="replace-one-within-group")).plan()
-    assert plan.guarantee.events == public.guarantee.events
-    assert plan.guarantee.relation == "replace any record, its group included"
-    assert "Counts" not in str(plan)
-
-
 def test_every_draw_was_planned(monkeypatch):
     draws = []
     for name in ("gaussian", "laplace"):

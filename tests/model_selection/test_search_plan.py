@@ -74,11 +74,6 @@ def test_every_division_of_a_persons_rows_keeps_the_budget(k, fraction):
         assert plan.count_std == pytest.approx(k * of_row.count_std, rel=1e-9)
 
 
-def test_more_runs_leave_less_for_each():
-    epsilons = [plan_search(Budget(1.0, 1e-6), mean_runs=mean).run_epsilon for mean in (1, 5, 100)]
-    assert epsilons == sorted(epsilons, reverse=True)
-
-
 @pytest.mark.parametrize("mean", [1.0, 1.5, 6.0])
 def test_number_of_runs(mean):
     plan = SimpleNamespace(mean_runs=mean)

@@ -1,9 +1,7 @@
 """Samples save passes and decide nothing: whatever they hold, all records have the last word."""
 
-import numpy as np
 import pytest
 
-from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.optimum.worst_group import (
@@ -44,28 +42,3 @@ def test_agrees_with_what_no_sample_began_in_few_passes(case):
     reached, expected = (risks.risks(pair.weights).max() for pair in (result, plain))
     # each is within its gap of the same optimum
     assert reached == pytest.approx(expected, abs=1e-8 + plain.gap)
-
-
-@pytest.mark.parametrize("kind", ["first", "one class", "rows of zeros"])
-def test_samples_that_mislead_cost_time_only(kind, monkeypatch):
-    """Sorted records, had the draw been of the first ones, and worse."""
-    risks = make_risks(BinaryLogLoss(), (6_000, 4_000), 5, seed=2)
-    expected = risks.risks(solve(risks).weights).max()
-
-    def misleading(self, selection):
-        part = honest(self, selection)
-        if kind == "one class":
-            part.records.targets[:] = 1.0
-        elif kind == "rows of zeros":
-            part.records.rows[:] = 0.0
-        else:
-            n_first = part.group_sizes[0]
-            first = np.argsort(part.records.targets[:n_first])
-            part.records.rows[:n_first] = part.records.rows[first[0]]
-        return part
-
-    honest = GroupRisks.part
-    monkeypatch.setattr(GroupRisks, "part", misleading)
-    result = solve(risks)
-    assert result.gap <= 1e-8
-    assert risks.risks(result.weights).max() == pytest.approx(expected, abs=2e-8)

@@ -11,14 +11,10 @@ from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.losses import (
     BinaryLogLoss,
-    Huber,
-    MultinomialLogLoss,
-    SmoothedHinge,
     SquaredError,
     SquaredHinge,
 )
 from sklearn_dpwg.optimum import worst_group_optimum
-from tests.helpers.group_data import make_risks
 
 
 def slsqp(value_and_gradients, n_weights, radius):
@@ -66,21 +62,6 @@ def assert_as_low_as_slsqp(risks, radius, *, theirs_above=np.inf):
 
     response = slsqp(of_mixture, risks.n_weights, radius)
     assert actual.group_weights @ risks.risks(response) >= ours - actual.gap - 1e-13
-
-
-LOSSES = (
-    BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3), SquaredHinge(), SmoothedHinge(),
-    Huber(),
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("radius", [0.3, 4.0])
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
-def test_drawn_records(loss, radius):
-    like = BinaryLogLoss() if loss.task == "binary" else loss
-    like = SquaredError(1.0) if isinstance(loss, Huber) else like
-    risks = make_risks(like, (60, 25, 40), seed=3, label_noise=2.0).with_loss(loss)
-    assert_as_low_as_slsqp(risks, radius, theirs_above=1e-6)
 
 
 def table(name, loss, n_records=None):

@@ -78,20 +78,6 @@ def test_the_order_is_of_positions_and_coins_alone(make):
         assert result == places
 
 
-@pytest.mark.parametrize("size", [0, -1])
-def test_sizes_that_are_no_sizes(size):
-    X, y, groups = np.zeros((6, 3)), np.arange(6), np.array(["a"] * 6)
-    oracle = InMemoryOracle(X, y, groups)
-    with pytest.raises(ValueError, match=rf"^size must be at least 1, got {size}"):
-        oracle.draw("a", size)
-    assert sorted(oracle.draw("a", 6)[1].tolist()) == list(range(6))
-    records = RecordEncoder(1, 1.0).encode(X, y.astype(float), np.zeros(6, dtype=int))
-    of_fit = GroupRisks(records, BinaryLogLoss()).as_oracle(np.random.default_rng(0))
-    of_fit.draw(0, 2)
-    with pytest.raises(OracleError):
-        of_fit.draw(0, size)
-
-
 # --- encoded records -----------------------------------------------------------------------------
 
 

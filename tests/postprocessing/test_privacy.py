@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,7 +22,6 @@ from sklearn_dpwg.postprocessing.base import (
     checked_edges,
     count_scores,
     histogram_guarantee,
-    plan_release,
     release_counts,
 )
 from sklearn_dpwg.postprocessing.classifiers import (
@@ -36,7 +34,6 @@ from sklearn_dpwg.privacy import (
     Budget,
     PrivacyGuarantee,
     Relation,
-    Release,
     epsilon_of,
     joint_guarantee,
 )
@@ -106,7 +103,7 @@ def leaks(frozen, monkeypatch, n_problems):
         model = make(frozen, rng)
         answer = np.rint(rng.normal(3.0, 5.0, size=(4, 2, model.n_bins))).astype(int)
         monkeypatch.setattr(base, "release_counts", lambda *_, answer=answer: answer.copy())
-        predicts = seed % 10 == 0
+        predicts = seed % 20 == 0
         result += published(model, *one, predicts) != published(model, *other, predicts)
     return result
 
@@ -128,12 +125,12 @@ def moves(n_problems, count=count_scores):
 
 def test_a_record_moves_two_counts_by_one():
     """Lemma 1 of docs/theory/thresholds.md, reached exactly."""
-    assert moves(1000) == [2.0, math.sqrt(2.0)]
+    assert moves(400) == [2.0, math.sqrt(2.0)]
 
 
 def test_everything_follows_from_the_histogram(frozen, monkeypatch):
     """Theorem 1 of docs/theory/thresholds.md, on records that differ in one, its group too."""
-    assert leaks(frozen, monkeypatch, 200) == 0
+    assert leaks(frozen, monkeypatch, 60) == 0
 
 
 def test_nothing_else_is_read_where_the_model_hides_groups(private, records, monkeypatch):
@@ -192,7 +189,7 @@ def test_planted_leaks_are_seen(fault, frozen, monkeypatch):
     monkeypatch.setattr(base, "count_scores", counted)
     for kind in (DPThresholdClassifier, DPCalibratedClassifier):
         monkeypatch.setattr(kind, "_learn", with_true_counts(fault))
-    assert leaks(frozen, monkeypatch, 50) > 0
+    assert leaks(frozen, monkeypatch, 30) > 0
 
 
 def test_a_record_in_two_cells_would_be_seen():
@@ -316,20 +313,6 @@ def test_the_model_that_another_began_with_is_paid_for(kind, private, records):
     assert around.privacy_.epsilon == pytest.approx(paid, rel=1e-4)
 
 
-def test_what_a_model_began_with_is_paid_for_through_a_frozen_one(private, records):
-    first = private.fit(*records)
-    later = clone(private).fit(*records, start=first)
-    direct, nested = (
-        DPThresholdClassifier(FrozenEstimator(inner), epsilon=0.5, held_out=True).fit(*records)
-        for inner in (
-            later,
-            DPCalibratedClassifier(FrozenEstimator(later), per_group=False).fit(*records),
-        )
-    )
-    # a record of these may be one that the first model learned from
-    assert nested.privacy_.epsilon >= direct.privacy_.epsilon > 1.1 * first.privacy_.epsilon
-
-
 def test_an_audit_is_of_the_model_whose_thresholds_follow(private, records):
     first, other = (clone(private).fit(*records) for _ in range(2))
     audit = DPCalibratedClassifier(FrozenEstimator(first)).fit(*records).audit_
@@ -394,24 +377,6 @@ def test_error_after_the_release_says_that_it_is_spent(frozen, private, records,
         assert any("as spent" in note for note in caught.value.__notes__)
         assert ledger.epsilon_spent > 0.4
         assert not hasattr(model, "histogram_")
-
-
-def test_a_refit_around_another_model_forgets_the_first(frozen, private, records):
-    made = DPThresholdClassifier(private, epsilon=2.0).fit(*records)
-    later = clone(private).set_params(epsilon=1.0).fit(*records, start=made.estimator_)
-    made.set_params(estimator=frozen).fit(*records)
-    assert not hasattr(made, "group_sizes_")
-    alone = privacy_of(later, warn=False)
-    both = joint_guarantee([alone, made.privacy_], alone.delta)
-    assert privacy_of([made, later], warn=False).epsilon == pytest.approx(both.epsilon, rel=1e-6)
-
-
-@pytest.mark.parametrize("epsilon", [0.01, 1.0])
-def test_the_budget_pays_for_noise_on_the_whole_numbers(epsilon):
-    budget = Budget(epsilon, 1e-6)
-    paid = PrivacyGuarantee.from_releases([Release("w", "gaussian", 1e9, max_count=1)], 1e-6)
-    _, release = plan_release(budget, 0.25, 1, lambda of_model: SimpleNamespace(guarantee=paid))
-    assert release.noise_multiplier * 0.5 * budget.mu >= 1.0 + 0.99e-6
 
 
 def test_one_release_serves_audit_thresholds_and_calibration():

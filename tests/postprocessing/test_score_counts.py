@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.special import logit
 
 from sklearn_dpwg.postprocessing.base import checked_edges, count_scores
 from sklearn_dpwg.postprocessing.classifiers import likely_counts
@@ -20,13 +19,6 @@ def test_every_record_is_in_one_cell():
         expected[place] += 1
     assert np.array_equal(counts, expected)
     assert counts.sum() == len(scores)
-
-
-def test_bins_are_even_in_log_odds():
-    assert checked_edges(None, 2).tolist() == [0.0, 0.5, 1.0]
-    edges = checked_edges(None, 12)
-    assert np.allclose(np.diff(logit(edges[1:-1])), 0.8)
-    assert np.allclose(edges[[0, 1, 2, 6, 12]], [0, 0.018, 0.0392, 0.5, 1], atol=1e-4)
 
 
 @pytest.mark.parametrize("edges", [[], [0.0, 0.5], [0.6, 0.5], [0.5, 0.5], [np.nan]])
@@ -46,17 +38,3 @@ def test_where_nothing_is_known_scores_mean_what_they_say():
         likely = likely_counts(noisy, np.linspace(0.0, 1.0, 6), 4.0)
         assert (likely >= 0.0).all()
         assert np.allclose(likely[:, 1] / likely.sum(axis=1), [0.1, 0.3, 0.5, 0.7, 0.9], atol=1e-6)
-
-
-def test_small_groups_are_drawn_to_the_others():
-    edges, rng = checked_edges(None, 10), np.random.default_rng(3)
-    shape = rng.uniform(0.5, 2.0, size=(1, 2, 10))
-    counts = np.concatenate([2000.0 * shape, np.rint(2.0 * shape[:, ::-1, ::-1])])
-    errors = {trust: [] for trust in (0.0, 3.0)}
-    for _ in range(50):
-        noisy = np.rint(counts + rng.normal(0.0, 20.0, counts.shape))
-        for trust, of_trust in errors.items():
-            result = likely_counts(noisy, edges, 20.0, trust)[1].sum(axis=0)
-            pooled = shape[0].sum(axis=0)
-            of_trust.append(np.abs(result / result.sum() - pooled / pooled.sum()).sum())
-    assert np.mean(errors[3.0]) < 0.5 * np.mean(errors[0.0])

@@ -85,33 +85,6 @@ def test_rates_differ_by_the_gap_at_most(constraint, max_gap, seed):
     assert 0.0 < rates(scores, y, codes, result, is_tpr).mean() < 1.0
 
 
-def test_a_wider_gap_has_no_more_errors():
-    _, _, _, counts = problem(11, n_records=3000)
-    below = np.concatenate([np.zeros((3, 2, 1)), counts.cumsum(axis=2)], axis=2)
-    for constraint in ("selection_rate", "true_positive_rate"):
-        errors = []
-        for gap in (0.0, 0.1, 0.2, 0.5, 1.0):
-            thresholds = np.minimum(least_errors(constraint, counts, EDGES, True, gap, 1.0), 1.0)
-            at = np.array(
-                [
-                    [np.interp(threshold, EDGES, of_class) for of_class in of_group]
-                    for threshold, of_group in zip(thresholds, below, strict=True)
-                ]
-            )
-            errors.append((counts[:, 0].sum(axis=1) - at[:, 0] + at[:, 1]).sum())
-        assert errors == sorted(errors, reverse=True)
-        assert errors[0] > errors[-1]
-
-
-def test_nobody_and_everybody_can_be_chosen():
-    counts = np.zeros((2, 2, 6))
-    counts[:, 0] = 10.0  # all negative
-    assert np.isinf(least_errors("worst_error", counts, EDGES, True, 0.0, 1.0)).all()
-    assert np.isinf(least_errors("selection_rate", counts, EDGES, True, 0.0, 1.0)).all()
-    everybody = least_errors("selection_rate", counts[:, ::-1], EDGES, True, 0.0, 1.0)
-    assert everybody.tolist() == [0.0, 0.0]
-
-
 @pytest.mark.parametrize("cost", [0.2, 5.0])
 def test_what_a_miss_costs(cost):
     scores, y, codes, counts = problem(4)

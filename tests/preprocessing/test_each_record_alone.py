@@ -13,8 +13,6 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -120,33 +118,3 @@ def test_one_cell_of_a_frame_moves_its_row_alone(cells, cell, other, maker):
             rows.append(encoded(kind, table))
         if rows[0] is not None and rows[1] is not None:
             assert np.array_equal(rows[0][:-1], rows[1][:-1])
-
-
-def arrow(cells, kind):
-    return pd.Series(cells, dtype=pd.ArrowDtype(kind))
-
-
-@pytest.mark.parametrize(
-    "column",
-    [
-        pd.Series([1, 2, 3, None], dtype="Int64"),
-        pd.Series([1, "2", " 3.0", pd.NA], dtype=object),
-        pd.Series([np.float64(1), Decimal("2.00"), 3, pd.NaT], dtype=object),
-        pd.Series([1, 2, 3, None], dtype="category"),
-        arrow([1, 2, 3, None], pa.int8()),
-        arrow(["1", "2", "3", None], pa.string()),
-        arrow([Decimal(1), Decimal(2), Decimal(3), None], pa.decimal128(5, 2)),
-        pl.Series([1, 2, 3, None]),
-        pl.Series(["1.0", "2", "3", None]).cast(pl.Decimal(10, 2)),
-    ],
-)
-def test_levels_are_compared_as_text_whatever_the_container(column):
-    table = (pl if isinstance(column, pl.Series) else pd).DataFrame({"c": column})
-    for levels in (("1", "2", "03"), (1, 2, 3), (1.0, "2.0", Decimal(3)), (True, 2, 3)):
-        rows = encoded(Category(levels, missing=True), table)
-        assert (rows > 0).tolist() == np.eye(5, dtype=bool)[[0, 1, 2, 4]].tolist()
-    rows = encoded(Number(1, 3, missing=True, shape="linear"), table)
-    if any(isinstance(cell, str) for cell in column):
-        assert rows is None
-    else:
-        assert rows == pytest.approx(np.array([[-1, 0], [0, 0], [1, 0], [0, 1]]))

@@ -55,29 +55,6 @@ def test_no_row_is_longer_than_one_in_exact_arithmetic(rows, n_pairs):
         assert sum(Fraction(value) ** 2 for value in one) <= 1
 
 
-def test_a_block_has_the_products_of_parts():
-    schema = schema_of(PAIRS[:2])
-    names = list(schema.get_feature_names_out())
-    rows = table_of(
-        [(45, 50, "H", 2, True, "2020-01-01"), (None, 0, None, None, True, "2020-01-01")]
-    )
-    result = pd.DataFrame(schema.fit_transform(rows), columns=names) * np.sqrt(2.0 / 0.3)
-    one, other = (
-        {name: round(value, 6) for name, value in each.items() if "×" in name and value}
-        for _, each in result.iterrows()
-    )
-    assert one == {
-        "age=30×hours=40": 0.25,
-        "age=30×hours=60": 0.25,
-        "age=60×hours=40": 0.25,
-        "age=60×hours=60": 0.25,
-        "town=H×grade=2": 1.0,
-    }
-    assert other == {"age=missing×hours=0": 1.0, "town=missing×grade=missing": 1.0}
-    alone = schema_of([]).fit_transform(rows) * np.sqrt(0.7)
-    assert result.to_numpy()[:, : alone.shape[1]] == pytest.approx(alone * np.sqrt(2.0 / 0.3))
-
-
 def test_effects_of_pairs_are_those_of_their_products():
     rng, n = np.random.default_rng(0), 600
     table = pd.DataFrame({"age": rng.uniform(0, 90, n), "hours": rng.uniform(0, 60, n)})

@@ -7,7 +7,7 @@ import datetime
 import pandas as pd
 import pytest
 
-from sklearn_dpwg.cli.files import TableSchema, read_schema
+from sklearn_dpwg.cli.files import read_schema
 from sklearn_dpwg.preprocessing import Boolean, Category, Date, Number, Ordered, PublicSchema
 
 FILE = """
@@ -62,13 +62,6 @@ def test_a_file_says_all_of_it(path):
     assert schema.get_params() == table.schema.get_params()
     raw = pd.DataFrame({"age": [None], "day": [datetime.date(2020, 5, 1)], "town": "A"})
     assert schema.transform(raw.assign(grade=1.0, flag="j", member=True)).shape == (1, 25)
-
-
-def test_what_is_not_said_is_none(path):
-    path.write_text('[columns]\nage = {low = 0, high = 1}\n[groups]\ncolumns = "sex"')
-    table = read_schema(path)
-    assert table == TableSchema(table.schema, ("sex",), None, None, None, None, {})
-    assert (table.schema.person, table.schema.rows_per_person) == (None, 1)
 
 
 AGE = "[columns]\nage = {low = 0, high = 1}\n"

@@ -90,15 +90,6 @@ def test_released_values_are_those_of_the_encoder(name, n_steps):
     assert {float(asked.sensitivity) for asked in noise.asked} == {mechanism.column_norm}
 
 
-def test_a_long_convolution_is_that_of_the_factors():
-    mechanism = SquareRootToeplitz(2000, 3)
-    noise, vectors = np.random.default_rng(1).normal(size=(2, 2000, 3))
-    decoder, _ = factors(mechanism)
-    expected = np.cumsum(vectors, axis=0) + decoder @ (mechanism.column_norm * noise)
-    result = released(mechanism, stand_in(noise), vectors)
-    np.testing.assert_allclose(result, expected, atol=1e-10)
-
-
 # --- sensitivity -------------------------------------------------------------------------------
 
 
@@ -190,16 +181,6 @@ def test_noise_never_falls_and_covers_every_step(name):
 
 
 # --- what it costs -----------------------------------------------------------------------------
-
-
-def test_worst_noise_at_1024_steps():
-    worst = {
-        name: make_prefix_sums(name, n_steps=1024, n_dimensions=1).worst_standard_deviation
-        for name in PREFIX_SUMS
-    }
-    assert worst["toeplitz"] == pytest.approx(3.27, abs=0.005)
-    assert worst["tree"] == pytest.approx(math.sqrt(11 * 10))
-    assert worst["independent"] == 32.0
 
 
 def test_toeplitz_coefficients():

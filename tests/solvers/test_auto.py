@@ -52,13 +52,6 @@ def test_numbers_are_learned_by_moments_where_records_are_many(n_features):
         assert "did b" in plan.remark
 
 
-def test_slopes_are_bounded_where_that_saves_noise():
-    for epsilon, is_bounded in ((1.0, True), (100.0, False)):
-        plan = Auto().plan(wide(3_000), Budget(epsilon, 1e-5))
-        assert (plan.problem.loss != BinaryLogLoss()) == is_bounded
-        assert ("'auto' learns with BinaryLogLoss(largest_slope=0.85)" in plan.remark) == is_bounded
-
-
 @pytest.mark.parametrize("backend", [MGR(), Moments()], ids=repr)
 def test_the_run_is_that_of_the_chosen_backend(backend):
     rng = np.random.default_rng(0)

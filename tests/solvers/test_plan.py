@@ -3,15 +3,23 @@
 import dataclasses
 import math
 
+import numpy as np
 import pytest
 
 from sklearn_dpwg.data.problem import PUBLIC_FACTS
 from sklearn_dpwg.exceptions import PlanExceededError
-from sklearn_dpwg.losses import SquaredError
+from sklearn_dpwg.losses import (
+    AbsoluteError,
+    BinaryLogLoss,
+    Hinge,
+    MultinomialLogLoss,
+    SquaredError,
+)
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee
 from sklearn_dpwg.solvers import (
     MGR,
     SOLVERS,
+    PhasedERM,
     Plan,
     Solver,
 )
@@ -34,6 +42,38 @@ def test_the_guarantee_is_that_of_the_releases(name):
     result = PrivacyGuarantee.from_releases(plan.releases, BUDGET, public=PUBLIC_FACTS)
     assert plan.guarantee == result
     assert 0.9 * BUDGET.epsilon < plan.guarantee.epsilon <= BUDGET.epsilon
+
+
+@pytest.mark.parametrize(
+    ("solver", "loss"),
+    [
+        *((name, SquaredError()) for name in PRIVATE if name != "auto"),
+        (MGR(n_steps=30), MultinomialLogLoss(5)),
+        (MGR(n_steps=30, step_size=0.2), Hinge()),
+        (PhasedERM(2, mu_groups=1.0), BinaryLogLoss()),
+        (PhasedERM(1), AbsoluteError()),
+    ],
+    ids=repr,
+)
+def test_more_records_or_a_larger_budget_never_predict_worse(solver, loss):
+    solver = SOLVERS[solver]() if isinstance(solver, str) else solver
+    excess = np.array(
+        [
+            [
+                solver.plan(
+                    make_problem((345 * factor, 70 * factor, 61 * factor), loss=loss),
+                    Budget(epsilon, 1e-6),
+                ).predicted_excess
+                for factor in (1, 10, 1000)
+            ]
+            for epsilon in (0.1, 1.0, 10.0)
+        ]
+    )
+    assert np.isfinite(excess).all()
+    assert (excess > 0.0).all()
+    slack = 1 + 1e-6  # of searches for a fraction
+    assert (excess[:, 1:] <= excess[:, :-1] * slack).all()
+    assert (excess[1:] <= excess[:-1] * slack).all()
 
 
 def test_no_plan_can_be_given_a_guarantee():

@@ -39,7 +39,7 @@ def test_parts_put_together_are_the_arrays(
     np.testing.assert_array_equal(np.concatenate([table.y for table in tables]), y)
     np.testing.assert_array_equal(np.concatenate([table.groups for table in tables]), groups)
     assert all(len(table.y) <= (block_rows or 30) for table in tables)
-    assert all(np.fractions_memory(table.X, X) for table in tables if n_records)
+    assert all(np.shares_memory(table.X, X) for table in tables if n_records)
     for part in parts:
         labels = part.read_labels()
         assert labels.X.shape == (0, 3)

@@ -161,11 +161,6 @@ def test_wrong_names_are_refused(tmp_path, parameters):
         source_of(write(tmp_path / "rows.parquet"), **parameters)
 
 
-def test_texts_are_no_features(tmp_path):
-    with pytest.raises(ValueError, match=r"^X must hold numbers.* in column 'x'"):
-        source_of(write(tmp_path / "rows.parquet", x=["p", "q"]))
-
-
 def test_wrong_data_is_refused(tmp_path):
     path = write(tmp_path / "rows.parquet")
     (tmp_path / "empty").mkdir()

@@ -100,13 +100,6 @@ def test_sampled_units_against_an_integral(rate, multiplier):
         assert delta_of(event, epsilon) == pytest.approx(exact, rel=2e-3, abs=1e-9)
 
 
-def test_sampling_tends_to_no_sampling():
-    nearly = dp_event.PoissonSampledDpEvent(1.0 - 1e-9, GAUSSIAN)
-    assert epsilon_of(nearly, 1e-5) == pytest.approx(epsilon_of(GAUSSIAN, 1e-5), rel=1e-4)
-    all_of_them = dp_event.PoissonSampledDpEvent(1.0, GAUSSIAN)
-    assert epsilon_of(all_of_them, 1e-5) == epsilon_of(GAUSSIAN, 1e-5)
-
-
 def test_no_other_pair_of_contributions_is_worse():
     """Search pairs u, v of norm at most C in the plane for a larger δ than the antipodal pair."""
     rng = np.random.default_rng(3)

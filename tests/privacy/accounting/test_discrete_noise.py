@@ -6,11 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from dp_accounting import NeighboringRelation, dp_event
+from dp_accounting import NeighboringRelation
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.pld import privacy_loss_distribution as distributions
 
-from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.privacy import (
     Budget,
     PrivacyGuarantee,
@@ -20,10 +19,8 @@ from sklearn_dpwg.privacy import (
 )
 from sklearn_dpwg.privacy.accounting.calibration import delta_of
 from sklearn_dpwg.privacy.accounting.composition import (
-    Composition,
     composition_of_event,
 )
-from sklearn_dpwg.privacy.accounting.loss_distribution import renyi_accountant
 from sklearn_dpwg.privacy.noise.samplers import noise_on_integers
 
 RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -140,25 +137,3 @@ def test_several_records_of_a_person():
                 first = np.multiply.outer(first, one)
                 second = np.multiply.outer(second, np.roll(one, shift))
             assert delta(first, second, epsilon) <= stated + 1e-5
-
-
-def test_scaling_and_counts():
-    guarantee = PrivacyGuarantee.from_releases([counts(1.0, 3)], 1e-6, relation="replace-one")
-    composition = composition_of_event(guarantee.events[0])
-    assert composition == Composition(discrete=((2.0, 1, 6),))
-    assert composition.scaled(2.0) == Composition(discrete=((4.0, 1, 6),))
-    assert composition.pure_epsilon == pytest.approx(3.0)
-    for sensitivity in (1.5, 0.5, math.inf):
-        event = dp_event.DiscreteLaplaceDpEvent(0.5, sensitivity)
-        with pytest.raises(UnsupportedMechanismError, match="no tight accountant"):
-            epsilon_of(event, 1e-6)
-
-
-def test_selections_take_the_continuous_noise_that_dominates():
-    best = dp_event.RepeatAndSelectDpEvent(counts(2.0).event, 3.0, 1.0)
-    result = epsilon_of(best, 1e-6)
-    laplace = dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(4.0), 2)
-    plain = epsilon_of(dp_event.RepeatAndSelectDpEvent(laplace, 3.0, 1.0), 1e-6)
-    assert plain < result < 1.1 * plain
-    both = composition_of_event(dp_event.ComposedDpEvent([best, counts(2.0).event]))
-    assert renyi_accountant(both).get_epsilon(1e-6) > result

@@ -68,28 +68,6 @@ def test_standard_deviation_is_that_of_the_law(mechanism, scale):
         assert variance == pytest.approx(n_cells * noise.std**2, rel=1e-12)
 
 
-def test_noise_too_small_to_move_a_count_has_no_spread():
-    noise = IntegerNoise("laplace", 1e-4)
-    assert noise.std == 0.0
-    assert noise.law(3)[1].max() == 1.0
-
-
-def test_large_scales_keep_their_mass():
-    for mechanism in ("laplace", "gaussian"):
-        for n_cells in (1, 40, 200):
-            law = IntegerNoise(mechanism, 40.0).law(n_cells)[1]
-            assert math.fsum(law) == pytest.approx(1.0, abs=2e-14)
-
-
-def test_a_law_is_symmetric_and_read_only():
-    noise = IntegerNoise("laplace", 2.0)
-    assert np.array_equal(noise.law((2, 1), (7, -13))[1], noise.law((1, 2), (13, 7))[1])
-    support, probabilities = noise.law()
-    assert np.array_equal(support, np.arange(-support[-1], support[-1] + 1))
-    with pytest.raises(ValueError, match="read-only"):
-        probabilities[0] = 1.0
-
-
 @pytest.mark.parametrize(
     ("noise", "law", "name"),
     [

@@ -266,16 +266,6 @@ def test_bad_numbers_are_refused(value, sensitivity, name):
         draw(source, GAUSSIAN, value, sensitivity)
 
 
-def test_refusals_leave_the_stream_where_it_was():
-    interrupted, plain = seeded(), seeded()
-    with pytest.raises(PlanExceededError):
-        draw(interrupted, GAUSSIAN.scaled(2.0), 0.0, 1.0)
-    with pytest.raises(ValueError, match="sensitivity"):
-        draw(interrupted, GAUSSIAN, 0.0, -1.0)
-    assert len(interrupted.draws) == 0
-    assert draw(interrupted, GAUSSIAN, 0.0, 1.0) == draw(plain, GAUSSIAN, 0.0, 1.0)
-
-
 # --- seeds ---------------------------------------------------------------------------------------
 
 

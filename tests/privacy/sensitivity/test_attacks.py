@@ -4,6 +4,7 @@
 """
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,20 +12,23 @@ import pytest
 from tests.helpers.saddle_bounds import saddle_point_sensitivity
 from tests.helpers.sensitivity_attacks import LOSSES, attack, climb, draw_case
 
-N_DRAWN = 60
-CLIMBS = [(loss, seed) for loss in range(len(LOSSES)) for seed in range(2)]
+# cases that are drawn, and climbs of a loss with their steps
+FEW, MANY = (60, 2, 18), (3000, 10, 60)
 
 
-@pytest.fixture(scope="module")
-def verdicts():
+@pytest.fixture(
+    scope="module", params=[FEW, pytest.param(MANY, marks=pytest.mark.audit)], ids=["few", "many"]
+)
+def verdicts(request):
     """Verdicts on drawn cases and on cases that climb, with the cases."""
+    n_drawn, n_climbs, n_steps = request.param
     rng = np.random.default_rng(0)
     result = []
-    for _ in range(N_DRAWN):
+    for _ in range(n_drawn):
         case = draw_case(rng)
         result.append((attack(case, rng)[0], case))
-    for loss, seed in CLIMBS:
-        result += climb(np.random.default_rng(seed), 18, LOSSES[loss])
+    for loss, seed in product(LOSSES, range(n_climbs)):
+        result += climb(np.random.default_rng(seed), n_steps, loss)
     return result
 
 

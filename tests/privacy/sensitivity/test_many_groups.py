@@ -1,59 +1,14 @@
 """The bound on the move of regularised weights for many groups and strengths at once."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_dpwg.privacy.sensitivity import saddle_point_sensitivities
 from tests.helpers.saddle_bounds import (
-    bounds_of_all_groups,
     saddle_point_sensitivity,
     solutions_of_the_inequality,
 )
-
-
-def many_unlike_groups(rng, p):
-    """Facts of many groups."""
-    sizes = rng.integers(1, int(rng.choice([4, 60, 5000])), p)
-    weights = rng.dirichlet(np.full(p, float(rng.choice([0.5, 5.0, 500.0])))) + 1e-9
-    if rng.random() < 0.4:
-        weights = sizes.astype(float)
-    return {
-        "group_sizes": sizes.tolist(),
-        "prior": (weights / weights.sum()).tolist(),
-        "lipschitz": 1.0,
-        "gradient_diameter": float(rng.uniform(0.5, 2.0)),
-        "loss_range": float(np.exp(rng.uniform(-1.0, 4.0))),
-        "entropy_weight": float(np.exp(rng.uniform(-9.0, 2.0))),
-    }
-
-
-def test_many_groups_are_bounded_by_the_worst_of_them():
-    """Each group alone, and random solutions of the inequality, at every strength of a plan."""
-    rng = np.random.default_rng(5)
-    strengths = np.geomspace(1e-5, 1e1, 3)
-    n_searched = 0
-    for _ in range(4):
-        facts = many_unlike_groups(rng, int(rng.integers(70, 120)))
-        claimed = saddle_point_sensitivities(**facts, strong_convexities=strengths)
-        for strength, bound in zip(strengths, claimed, strict=True):
-            one_by_one = bounds_of_all_groups(facts | {"strong_convexity": float(strength)})
-            assert bound == pytest.approx(max(exact for _, exact in one_by_one), rel=1e-8)
-            by_group = saddle_point_sensitivities(
-                **facts, strong_convexities=[strength], by_group=True
-            )
-            simple = [min(each, facts["gradient_diameter"] / strength) for each, _ in one_by_one]
-            np.testing.assert_allclose(by_group[0], simple, rtol=1e-8)
-            assert (by_group[0] >= [exact for _, exact in one_by_one]).all()
-            n_searched += bound < 0.99 * max(simple for simple, _ in one_by_one)
-        worst = int(np.argmax([exact for _, exact in one_by_one]))
-        result = solutions_of_the_inequality(
-            rng, facts["group_sizes"][worst], facts["gradient_diameter"], facts["loss_range"],
-            float(strengths[-1]), facts["entropy_weight"], facts["prior"][worst], 5000,
-        )  # fmt: skip
-        assert result.max() <= claimed[-1]
-    assert n_searched >= 2
 
 
 @st.composite

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.solvers import GDA, MGR, Solution, descent
+from sklearn_dpwg.solvers import GDA, MGR, descent
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_data
 from tests.helpers.reference import nearest_distribution, paper_points
@@ -91,19 +91,6 @@ def regulariser_noised(honest, plan, data, weights, *others):
 def test_planted_faults_of_the_loop_are_caught(fault, small, monkeypatch):
     wrap(monkeypatch, descent, "release_full_pass", fault)
     assert error_of_paper_loop(small) > 1e-3
-
-
-def test_planned_group_weights_move_by_the_planned_step():
-    problem = make_problem((4, 9), radius=2.0)
-    data = make_data(problem, *random_data(problem, 0))
-    solver = GDA(1, averaging=1.0)
-    plan = solver.plan(problem, BUDGET)
-    start = Solution(np.ones(3) / 3.0, np.array([0.6, 0.4]), 0)
-    result = solver.run(plan, data, silent(), start=start)
-    risks = data.risks(start.weights, loss_clip=plan.schedule.loss_clip)
-    correct = start.group_weights + plan.schedule.group_step * risks
-    correct = correct + (1.0 - correct.sum()) / 2.0  # inside the simplex
-    np.testing.assert_allclose(result.group_weights, correct, atol=1e-9)
 
 
 # --- plans -------------------------------------------------------------------------------------

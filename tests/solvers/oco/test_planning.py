@@ -11,7 +11,7 @@ import pytest
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
-from sklearn_dpwg.solvers import OCO, OnlineToBatch
+from sklearn_dpwg.solvers import OCO
 from sklearn_dpwg.solvers.oco import (
     RISK_SPREAD,
     WEIGHT_FRACTIONS,
@@ -71,15 +71,6 @@ def test_a_plan_is_the_best_of_what_is_tried(play):
             assert best.predicted_excess <= average
 
 
-@pytest.mark.parametrize("solver", [OCO(), OnlineToBatch()], ids=repr)
-def test_more_records_or_a_larger_budget_never_predict_worse(solver):
-    facts = [([factor * size for size in SIZES], 1.0) for factor in (1, 2, 8, 64)]
-    for worse in (facts, [(SIZES, epsilon) for epsilon in (0.5, 1.0, 4.0)]):
-        plans = [solver.plan(make_problem(sizes), Budget(e, 1e-6)) for sizes, e in worse]
-        bounds = [plan.predicted_excess for plan in plans]
-        assert sorted(bounds, reverse=True) == bounds
-
-
 def test_paper_schedule_is_the_papers():
     """Theorem 7: one record each, T = K/2, U and eta as printed, uniform, plain averages."""
     problem = make_problem((4_000, 2_000), loss=SquaredError(), radius=1.0)
@@ -118,19 +109,3 @@ def test_paper_schedule_is_the_papers():
 def test_what_cannot_be_planned(parameters, sizes, epsilon, message):
     with pytest.raises((TypeError, ValueError), match=message):
         OCO(**parameters).plan(make_problem(sizes), Budget(epsilon, 1e-6))
-
-
-@pytest.mark.parametrize(
-    ("sizes", "calls", "play"),
-    [
-        ([900] * 7, 0, "weighted"),
-        ([900] * 8, 1, "sampled"),
-        ([900] * 8, 10, "weighted"),
-        ([9000] * 8 + [400], 0, "weighted"),
-        ([math.inf] * 8, 1, "sampled"),
-    ],
-)
-def test_groups_are_drawn_where_they_are_many_and_lasting(sizes, calls, play):
-    problem = make_problem(sizes, prior=[1.0 / len(sizes)] * len(sizes))
-    plan = OCO(n_rounds=100).plan(dataclasses.replace(problem, fresh_calls=calls), BUDGET)
-    assert plan.schedule.play == play

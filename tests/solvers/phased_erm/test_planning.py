@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, Hinge, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import PhasedERM
-from sklearn_dpwg.solvers.phased_erm import PHASE_COUNTS, passes_of_a_phase
 from sklearn_dpwg.solvers.rounds import STRENGTHS, DescentBound
 from sklearn_dpwg.solvers.solver import by_loss
 from sklearn_dpwg.solvers.steps import CORRECTION, risk_spread
@@ -126,37 +125,6 @@ def test_the_whole_bound_is_the_one_written_down():
     assert schedule.correction == pytest.approx(
         CORRECTION * (schedule.group_rate * noise_of_risks) ** 2 / 2, rel=1e-5
     )
-
-
-@pytest.mark.parametrize(
-    ("parameters", "loss"),
-    [
-        ({}, BinaryLogLoss()),
-        ({"n_phases": 1}, AbsoluteError()),
-        ({"mu_groups": 1.0, "n_phases": 2}, BinaryLogLoss()),
-        ({"mu_weights": 0.01}, AbsoluteError()),
-    ],
-    ids=str,
-)
-def test_more_records_or_a_larger_budget_never_predict_worse(parameters, loss):
-    solver = PhasedERM(**parameters)
-    sizes = np.array([345, 7, 61])
-    predicted = [
-        solver.plan(
-            make_problem(factor * sizes, loss=loss, radius=4.0), Budget(epsilon, 1e-5)
-        ).predicted_excess
-        for factor, epsilon in ((1, 0.3), (3, 0.3), (3, 1.0), (30, 8.0))
-    ]
-    assert all(np.diff(predicted) <= 1e-9)
-
-
-def test_plans_are_the_best_of_what_they_may_choose():
-    problem = make_problem((900, 40, 60), n_features=8, radius=10.0)
-    best = PhasedERM().plan(problem, BUDGET)
-    for n_phases in PHASE_COUNTS[1:]:
-        if n_phases <= 300 // passes_of_a_phase(problem):
-            other = PhasedERM(n_phases).plan(problem, BUDGET)
-            assert best.predicted_excess <= other.predicted_excess + 1e-12
 
 
 # --- the paper ---------------------------------------------------------------------------------
