@@ -1,5 +1,6 @@
 """Fits of Parquet files and mapped arrays: memory, files left behind, and plans before a fit."""
 
+import os
 import tracemalloc
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn_dpwg.data.risks.record_block import RecordBlock
 from sklearn_dpwg.data.sources import ArraySource, ParquetSource, group_sizes
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.solvers import MGR
+from tests.helpers.partitioned import Partitioned
 from tests.helpers.relations import WITHIN_GROUP
 
 FEATURES = ["u", "v", "w"]
