@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from sklearn_dpwg._checks import text_key
+from sklearn_dpwg._checks import TRUTH, as_text
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 
 # Data that is not in memory, told by its form, without an import of what it is made with.
@@ -207,7 +207,8 @@ def label_key(label: Any) -> Hashable:
         return tuple(map(label_key, label))
     if pd.api.types.is_scalar(label) and pd.isna(label):
         return None
-    return text_key(label)
+    text = as_text(label)
+    return TRUTH.get(text, text)
 
 
 def same_text(labels: Iterable[Any]) -> str | None:

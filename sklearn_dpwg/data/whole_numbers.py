@@ -9,7 +9,6 @@ sensitivities assume (docs/theory/sums.md).
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
 from functools import lru_cache, reduce
 from itertools import pairwise
 from typing import Any
@@ -101,10 +100,14 @@ def whole_sums(
                 add_split(slopes[:, groups], _products(some, few, cuts), SLOPE_SPLIT)
         return losses, slopes
 
-    n_tasks = min(n_records * (n_entries + ENTRIES_PER_LOSS) // ENTRIES_PER_TASK, n_threads())
-    with np.errstate(all="ignore"), one_blas_thread() if n_tasks > 1 else nullcontext():
-        of_tasks = run_on_runs(sums_of_rows, n_records, n_tasks)
-        losses, slopes = (reduce(np.add, each) for each in zip(*of_tasks, strict=True))
+    n_tasks = n_records * (n_entries + ENTRIES_PER_LOSS) // ENTRIES_PER_TASK
+    with np.errstate(all="ignore"):
+        if n_tasks < 2:
+            losses, slopes = sums_of_rows(0, n_records)
+        else:
+            with one_blas_thread():
+                task_sums = run_on_runs(sums_of_rows, n_records, min(n_tasks, n_threads()))
+            losses, slopes = (reduce(np.add, sums) for sums in zip(*task_sums, strict=True))
 
     def in_parts(sums: Any, unit: float, shape: tuple[int, ...]) -> FloatArray:
         of_levels = np.zeros((n_levels, 2, len(records.starts) - 1, *shape))

@@ -111,10 +111,13 @@ def check_targets(y: Any, *, is_classifier: bool) -> Any:
 
 def check_found(values: NDArray[Any], n_records: int, parameter: str) -> None:
     """Refuse classes or groups that nobody stated and can be none; all of that is public."""
-    needed = "y must hold classes"
+    needed, limit = "y must hold classes", max(_FEW, n_records / 2)
     if parameter == "group_labels":
         needed = "groups must be labels that records share"
-    if len(values) > max(_FEW, n_records / 2):
+    if len(values) > _FEW and parameter == "group_labels":
+        is_measured = any(isinstance(one, float | np.floating) and one % 1.0 for one in values)
+        limit = _FEW if is_measured else limit
+    if len(values) > limit:
         raise InputError(
             f"{needed}, got {len(values):,} different ones in {n_records:,} records, as in a "
             f"column of identifiers or of measured numbers: pass another, or state "

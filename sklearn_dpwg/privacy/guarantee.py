@@ -352,7 +352,10 @@ class PrivacyGuarantee:
             read = cls(**described)
         if read.requested_epsilon is not None and read.requested_epsilon < read.epsilon:
             raise InputError(f"requested_epsilon must be at least epsilon, {read.epsilon!r}.")
-        epsilon = read.epsilon_at(read.delta)
+        try:
+            epsilon = read.epsilon_at(read.delta)
+        except (ArithmeticError, ValueError, TypeError, LookupError):
+            raise InputError("events must be ones that can be accounted for together.") from None
         if not (epsilon == read.epsilon or math.isclose(epsilon, read.epsilon, rel_tol=1e-6)):
             raise InputError(
                 f"epsilon must be that of the events, {epsilon!r} at delta = {read.delta!r}, got "

@@ -146,8 +146,7 @@ class Release:
         Release
             The louder (or quieter) release.
         """
-        multiplier = self.noise_multiplier * positive_finite(factor, "factor")
-        return replace(self, noise_multiplier=multiplier)
+        return replace(self, noise_multiplier=self.noise_multiplier * factor)
 
 
 @dataclass(frozen=True)

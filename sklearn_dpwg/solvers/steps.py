@@ -144,7 +144,8 @@ def hedge(problem: Problem, n_steps: int, variances: FloatArray) -> tuple[float,
     ``√(entropy(π) / (q²/T + mean_i v_i / 2))``, q the assumed `risk_spread` and v_i, `variances`,
     the variance of a group's mean released risk over T steps.
     """
-    prior, spread = np.asarray(problem.prior), risk_spread(problem)
+    prior = np.asarray(problem.prior)
+    spread = SPREAD_OVER_ZERO_SCORE * problem.constants.zero_score  # `risk_spread`
     entropy = -float(prior @ np.log(prior))
     theta = math.sqrt(entropy / (spread**2 / n_steps + float(variances.mean()) / 2))
     regret = -np.log(prior) / theta + theta * spread**2 / n_steps

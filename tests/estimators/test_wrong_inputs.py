@@ -59,6 +59,7 @@ CLASSES = [
 LABELS = [
     (csr_array(Y[:, None]), "groups must be one label a record, or a table with a row "),
     (X[:, 0], "groups must be labels that records share, got 200 different ones in 200 rec"),
+    (X[:, 0].repeat(6)[:N], "groups must be labels that records share, got 34 different ones"),
     (np.arange(N), "groups must be labels that records share, got 200 different ones in 200 rec"),
 ]
 

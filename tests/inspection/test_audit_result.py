@@ -166,6 +166,10 @@ def test_epsilon_is_compared_with_what_was_released():
     described["privacy_"]["epsilon"] = 0.1
     with pytest.raises(InputError, match="epsilon must be that of the events"):
         AuditResult.from_json(json.dumps(described))
+    for epsilon in (0.001, -1.0, float("nan")):
+        described = json.loads(result().to_json()) | {"epsilon": epsilon}
+        with pytest.raises(InputError, match="epsilon must be at least what was spent"):
+            AuditResult.from_json(json.dumps(described))
     for text in ("", "{}"):
         with pytest.raises(ValueError, match=r"text must be what AuditResult\.to_json wrote"):
             AuditResult.from_json(text)

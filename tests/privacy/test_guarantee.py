@@ -9,7 +9,7 @@ import pytest
 from dp_accounting import dp_event
 from scipy.special import ndtr, ndtri
 
-from sklearn_dpwg.exceptions import PlanExceededError, UnsupportedMechanismError
+from sklearn_dpwg.exceptions import InputError, PlanExceededError, UnsupportedMechanismError
 from sklearn_dpwg.privacy import (
     Budget,
     PrivacyGuarantee,
@@ -169,6 +169,13 @@ def test_a_stored_field_that_is_wrong_has_a_sentence(gaussian, name, wrong):
     text = json.dumps(json.loads(gaussian.to_json()) | {field: wrong})
     with pytest.raises((ValueError, TypeError), match=f"^{name} must"):
         PrivacyGuarantee.from_json(text)
+
+
+def test_stored_events_that_cannot_be_accounted_for_have_a_sentence(gaussian):
+    described = json.loads(gaussian.to_json())
+    event = {"type": "GaussianDpEvent", "noise_multiplier": 1e-300}
+    with pytest.raises(InputError, match=r"^events must"):
+        PrivacyGuarantee.from_json(json.dumps(described | {"events": [event]}))
 
 
 def test_no_privacy_is_said():

@@ -46,7 +46,7 @@ def test_release_is_plain_data():
     assert release.event == dp_event.SelfComposedDpEvent(
         dp_event.PoissonSampledDpEvent(0.5, dp_event.GaussianDpEvent(2.0)), 3
     )
-    with pytest.raises(ValueError, match="factor must be positive"):
+    with pytest.raises(ValueError, match="noise_multiplier must be positive"):
         release.scaled(0.0)
 
 
