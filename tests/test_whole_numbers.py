@@ -22,8 +22,8 @@ from sklearn_dpwg.data import rows as rows_module
 from sklearn_dpwg.data import whole_numbers as module
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.data.risks.record_block import RecordBlock
+from sklearn_dpwg.data.whole_numbers import limited as limited_loss
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.losses.base import limited as limited_loss
 from sklearn_dpwg.losses.classification import exp, log, log1p
 from sklearn_dpwg.losses.registry import LOSSES
 from sklearn_dpwg.privacy.sensitivity import moment_sensitivity

@@ -20,7 +20,7 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.rows import row_block
 from sklearn_dpwg.data.threads import IndexArray, n_threads, one_blas_thread, run_on_runs
 from sklearn_dpwg.losses import Loss
-from sklearn_dpwg.losses.base import LossConstants, limited
+from sklearn_dpwg.losses.base import LossConstants
 
 # Bits of weights below their norm, of slopes and of losses below their bounds, beside the 16 of
 # rows: a score is below 2^52 units, and so are the sums of a block's gradients and losses.
@@ -118,6 +118,31 @@ def whole_sums(
 
     columns = n_features + 1 if gradients else 0
     return in_parts(losses, loss_unit, ()), in_parts(slopes, slope_unit, (n_outputs, columns))
+
+
+def limited(
+    loss: Loss, scores: FloatArray, targets: FloatArray, limits: FloatArray | None
+) -> tuple[FloatArray, FloatArray]:
+    """Return losses that go on as lines where they would be steeper than limits, if any.
+
+    Derivatives of several outputs are shortened together to the limit, and losses stay.
+    """
+    values, slopes = loss.value_and_derivative(scores, targets)
+    if limits is None:
+        return values, slopes
+    if slopes.ndim > 1:
+        squares = (slopes * slopes).sum(axis=1)
+        where = np.flatnonzero(squares > limits * limits)
+        slopes[where] *= (limits[where] / np.sqrt(squares[where]))[:, None]
+        return values, slopes
+    where = np.flatnonzero(np.abs(slopes) > limits)
+    if len(where):
+        far, limit = scores[where], limits[where]
+        held = np.clip(far, *loss.ends(targets[where], limit))
+        line = limit * np.abs(far - held)
+        values[where] = loss.value_and_derivative(held, targets[where])[0] + line
+        slopes[where] = np.copysign(limit, slopes[where])
+    return values, slopes
 
 
 def _whole(values: FloatArray, unit: float, n_levels: int) -> FloatArray:

@@ -604,7 +604,7 @@ class AuditResult:
             n_groups, edges = len(result.group_labels), result.score_edges
             n_bins = 2 if edges is None else len(edges) + 1
             shapes = {tuple(map(len, table)) for table in result.counts}
-            spent = math.inf if result.privacy_ is None else result.privacy_.epsilon
+            spent = result.privacy_.epsilon
             epsilon = float(result.epsilon)
         if result.model_privacy_ is None and not epsilon >= spent * (1.0 - 1e-6):
             raise InputError(f"epsilon must be at least what was spent, {spent!r}.")

@@ -266,31 +266,6 @@ class Loss(ABC):
         return self
 
 
-def limited(
-    loss: Loss, scores: FloatArray, targets: FloatArray, limits: FloatArray | None
-) -> tuple[FloatArray, FloatArray]:
-    """Return losses that go on as lines where they would be steeper than limits, if any.
-
-    Derivatives of several outputs are shortened together to the limit, and losses stay.
-    """
-    values, slopes = loss.value_and_derivative(scores, targets)
-    if limits is None:
-        return values, slopes
-    if slopes.ndim > 1:
-        squares = (slopes * slopes).sum(axis=1)
-        where = np.flatnonzero(squares > limits * limits)
-        slopes[where] *= (limits[where] / np.sqrt(squares[where]))[:, None]
-        return values, slopes
-    where = np.flatnonzero(np.abs(slopes) > limits)
-    if len(where):
-        far, limit = scores[where], limits[where]
-        held = np.clip(far, *loss.ends(targets[where], limit))
-        line = limit * np.abs(far - held)
-        values[where] = loss.value_and_derivative(held, targets[where])[0] + line
-        slopes[where] = np.copysign(limit, slopes[where])
-    return values, slopes
-
-
 # Keeps the search below a second and some hundred MiB.
 _MAX_CELLS = 2**20
 
