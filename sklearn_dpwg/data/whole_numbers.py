@@ -65,8 +65,7 @@ def whole_sums(
     loss_unit, slope_unit = _units(loss, _power_of_score(weights, intercepts), loss_clip)
     slope_unit *= 2.0**-FINE_BITS if is_fine else 1.0
     matrix = weights if is_fine else cut_weights(weights)
-    filled = np.flatnonzero(np.diff(records.starts))
-    starts = records.starts[filled]
+    starts = records.starts[filled := np.flatnonzero(np.diff(records.starts))]
     # of multiples of a number of units and of what is left, of groups that have records
     of_losses = (2, len(filled), n_levels)
     of_slopes = (2, len(filled), n_levels * n_outputs, n_features + 1)
@@ -79,8 +78,7 @@ def whole_sums(
             if room is None:
                 part = row_block(rows, here.start, here.stop, np.float64)
             else:
-                part = room[: here.stop - start]
-                part[:] = rows[here]
+                (part := room[: here.stop - start])[:] = rows[here]
             scores = (exact_scores(part, matrix) if is_fine else part @ matrix.T) + intercepts
             limits = None if records.slope_limits is None else records.slope_limits[here]
             given = scores[:, 0] if n_outputs == 1 else scores
@@ -112,8 +110,8 @@ def whole_sums(
     def in_parts(sums: Any, unit: float, shape: tuple[int, ...]) -> FloatArray:
         of_levels = np.zeros((n_levels, 2, len(records.starts) - 1, *shape))
         for level, of_level in enumerate(np.split(sums, n_levels, axis=2) if sums.size else ()):
-            of_level = of_level.reshape(2, len(filled), *shape)
-            of_levels[level][:, filled] = of_level * (unit * REST**level)
+            sums_of_groups = of_level.reshape(2, len(filled), *shape)
+            of_levels[level][:, filled] = sums_of_groups * (unit * REST**level)
         return of_levels.reshape(2 * n_levels, *of_levels.shape[2:])
 
     columns = n_features + 1 if gradients else 0
