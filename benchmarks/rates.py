@@ -31,11 +31,8 @@ from rates_worlds import HardWorld, InterceptWorld, TypicalWorld, World, make_lo
 
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import GroupRisks
-from sklearn_dpwg.optimum.saddle_point import (
-    project_to_ball,
-    solve_saddle_point,
-    worst_group_optimum,
-)
+from sklearn_dpwg.optimum import worst_group_optimum
+from sklearn_dpwg.optimum.saddle_point import project_to_ball, solve_saddle_point
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.gaussian import gdp_mu
 from sklearn_dpwg.privacy.sensitivity import saddle_point_sensitivities

@@ -98,6 +98,6 @@ def faults(address: str) -> list[str]:
 
 def test_docstrings_of_what_somebody_calls():
     addresses = sorted(set(documented()))
-    assert len(addresses) > 200  # the pages of the reference were found
+    assert len(addresses) > 150  # the pages of the reference were found
     wrong = [fault for address in addresses for fault in faults(address)]
     assert not wrong, "\n".join(wrong)

@@ -22,7 +22,7 @@ FEWER = {
     },
     # of every eighth record groups are too small for 4
     "plot_models_that_bend.py": {"fier(4.0,": "fier(32.0,", "sor(4.0,": "sor(16.0,"},
-    "plot_private_search.py": {"files[part]))\n": "files[part]))[::4]\n", "n_iter=4": "n_iter=2"},
+    "plot_private_search.py": {"n_iter=4": "n_iter=2"},
     "plot_sample_oracles.py": {
         "N_SEEDS = 2": "N_SEEDS = 1",
         "SIGNALS = 32_000": "SIGNALS = 8_000",

@@ -16,8 +16,6 @@ import sklearn_dpwg.data.distributed as d
 from sklearn_dpwg.data.frames import is_dask
 is_dask(np.zeros(3))
 with d.options(pass_timeout=9.0): pass
-from sklearn_dpwg.privacy import Budget, Release, calibrate
-calibrate([Release('a', 'gaussian', 1.0, 10)], Budget(1.0, 1e-6))
 print(json.dumps(sorted(sys.modules)))
 """
 

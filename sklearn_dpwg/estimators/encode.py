@@ -102,9 +102,10 @@ def check_targets(y: Any, *, is_classifier: bool) -> Any:
         return values.astype(np.float64)
     kind = _kind(values)
     if not is_classifier and kind is not None:
-        advice = "make numbers of them, with target_bounds in the same unit"
-        if kind == "strings":
-            advice = "for classes use DPWorstGroupClassifier"
+        advice = {
+            "strings": "for classes use DPWorstGroupClassifier",
+            "complex numbers": "Complex data not supported",
+        }.get(kind, "make numbers of them, with target_bounds in the same unit")
         raise InputError(f"y must hold numbers for a regressor, got {kind}: {advice}.")
     return y
 

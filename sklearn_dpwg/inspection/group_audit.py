@@ -416,7 +416,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
             raise InputError(f"group_labels must name two groups at least, got {len(labels)}.")
         edges, _ = facts.inner_edges(len(values) // len(labels), has_outcomes=has_outcomes)
         if edges is None:
-            bins = audit_rows.class_codes(values, facts.classes, "scores").astype(np.intp)
+            bins = audit_rows.class_codes(values, facts.classes, "decisions").astype(np.intp)
         else:
             bins = audit_rows.bins_of(values, edges)
         # a record is in one cell; without outcomes all count as of one class

@@ -12,7 +12,7 @@ from sklearn_dpwg.losses import (
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.batches import GRADIENT_SPREAD, make_batches
+from sklearn_dpwg.solvers.batches import GRADIENT_SPREAD, Batches
 from sklearn_dpwg.solvers.mgr import HedgeRule
 from sklearn_dpwg.solvers.solver import by_loss
 from sklearn_dpwg.solvers.steps import hedge, risk_spread
@@ -169,7 +169,7 @@ def test_paper_schedule_is_the_papers(sizes, epsilon, loss):
 def test_batches_state_what_the_theory_says():
     """With a multiplier of 7, and a fifth for the risks."""
     rule = HedgeRule(make_problem((300, 40, 5000)), MGR(), 60)
-    batches = make_batches(rule, 0.3, 7.0, 0.2)
+    batches = Batches(rule.problem, rule.sums, 0.3, 7.0, 0.2)
     problem, b = rule.problem, rule.sums.loss_range
     expected = 0.3 * np.array(problem.group_sizes)
     stds = 7.0 * 2 * problem.lipschitz / expected / math.sqrt(0.8)
@@ -177,7 +177,7 @@ def test_batches_state_what_the_theory_says():
     np.testing.assert_allclose(batches.risk_stds, 7.0 * b / expected / math.sqrt(0.2))
     coins = (GRADIENT_SPREAD * problem.lipschitz) ** 2 * 0.7 / expected
     np.testing.assert_allclose(batches.sampling_variances, coins)
-    assert batches.center == pytest.approx((problem.constants.infimum + rule.loss_clip) / 2)
+    assert batches.sums.center == pytest.approx((problem.constants.infimum + rule.loss_clip) / 2)
     noise = batches.noise_of_run(rule.problem.n_weights, rule.n_steps)
     np.testing.assert_allclose(noise.gradient, (problem.n_weights * stds**2 + coins) / 60)
     risks = batches.risk_stds**2 + b**2 / 4 * 0.7 / expected
