@@ -155,7 +155,7 @@ WRONG = {
     "scores": ({}, {"scores": np.full(N, np.nan)}),
     "scores must have": ({}, {"scores": np.zeros(5)}),
     "scores must be .* kind='decisions'": ({}, {"scores": np.repeat(["no", "yes"], N // 2)}),
-    "scores must hold .* kind='scores'": ({}, {"kind": "decisions"}),
+    "decisions must hold .* kind='scores'": ({}, {"kind": "decisions"}),
     "threshold": ({"threshold": "median"}, {}),
     "score_edges": ({"score_edges": (0.8, 0.5)}, {}),
     "score_edges must be None": ({"score_edges": [0.5]}, {"kind": "decisions"}),
