@@ -51,12 +51,12 @@ class Measured:
 
     @property
     def coverage(self) -> float:
-        """Share of intervals that held the truth."""
+        """Fraction of intervals that held the truth."""
         return 1.0 - self.below - self.above
 
     @property
     def sides(self) -> tuple[float, float]:
-        """Shares that erred on either side."""
+        """Fractions that erred on either side."""
         return self.below, self.above
 
 

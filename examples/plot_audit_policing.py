@@ -69,6 +69,6 @@ for ax, (metric, name) in zip(axes, columns.items(), strict=True):
         is_private=True,
         confidence=result.confidence,
     )
-    display.plot(ax=ax, title=f"Share searched: {name}")
+    display.plot(ax=ax, title=f"Fraction searched: {name}")
     ax.set(xlabel="", xlim=(0.0, 0.4))
 plt.show()

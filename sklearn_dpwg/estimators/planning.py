@@ -28,7 +28,7 @@ from sklearn_dpwg.solvers.counts import COUNT_FRACTION, COUNTS, RESERVED, CountS
 
 Outcome = TypeVar("Outcome")
 
-# Share of a budget by which a plan is planned again whose cost is not known before, at most so
+# Fraction of a budget by which a plan is planned again whose cost is not known before, at most so
 # often; a person's budget it uses at least to the last fraction.
 _SHADE, _MAX_PLANS, _CLOSE = 0.999, 12, 0.995
 

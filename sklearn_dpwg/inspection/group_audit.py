@@ -228,7 +228,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         group_sizes : sequence of int, or mapping from label to int, optional
             Guesses of the sizes; by default widths are shown for 100, 1,000 and 10,000 records.
         base_rate : float
-            Share of the positive class that the widths assume, with a model that selects as many
+            Fraction of the positive class that the widths assume, with a model that selects as many
             and is wrong half as often as by chance.
         outcomes : bool, default=True
             Whether outcomes will be passed; without them ``base_rate`` is the fraction selected.

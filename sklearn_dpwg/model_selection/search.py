@@ -266,7 +266,7 @@ class DPSearchCV(FitThenRelease):
         ``target_bounds``. It is tried first, on a model that learned nothing. What it fits itself
         is not paid for by the search, and a `PrivacyLedger` charges it.
     test_size : float, default=0.2
-        Share of each group, or where groups are hidden of all records, that is held out for scores.
+        Fraction of each group, or of all records where groups are hidden, held out for scores.
     group_by : column name, column index, sequence of them, or callable, optional
         Finds the groups in X; else they are passed to ``fit``.
     random_state : int, RandomState or Generator, optional

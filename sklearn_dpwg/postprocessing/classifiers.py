@@ -57,7 +57,7 @@ SHARED = {
     score_edges : sequence of float, optional
         Public edges between the bins, rising, strictly between 0 and 1, in place of `n_bins`.
     histogram_fraction : float, default=0.2
-        Share of the budget, as μ², that pays for the histogram; the rest pays for the model.
+        Fraction of the budget, as μ², that pays for the histogram; the rest pays for the model.
     held_out : bool, default=False
         For a frozen model: whether it learned from none of the records of this fit, by the
         caller's word. Then a record pays for the model or for the histogram, and not for both.
@@ -190,7 +190,7 @@ class DPThresholdClassifier(ScorePostprocessor):
         "balanced" is how many there are of the first class for one of the second, by the
         histogram. With 1, nobody is chosen where few are positive.
     fraction : float, optional
-        Share of records to choose, such as what there is room for, in place of the one with the
+        Fraction of records to choose, such as what there is room for, in place of the one with the
         fewest errors: of each group with ``constraint="selection_rate"``, of all records with
         ``per_group=False``; with "true_positive_rate" the fraction of positives.
 

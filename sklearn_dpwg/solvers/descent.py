@@ -66,7 +66,7 @@ class Descent(Solver):
 SHARED_PARAMETERS = {
     "shared": """\
     risk_fraction : float, optional
-        Share of the budget (of μ²) spent on group risks, between 0 and 1.
+        Fraction of the budget (of μ²) spent on group risks, between 0 and 1.
     loss_clip : float, optional
         Each record's loss counts for at most this much in the group risks. Planned: 4.33
         times the loss of a model that predicts nothing for a log loss, 2.16 times the largest for
@@ -75,7 +75,7 @@ SHARED_PARAMETERS = {
         Distance from the first weights, 0 or a start, that step sizes are planned for, as a
         fraction of the radius, of 20 at most.
     averaging : float, default=0.5
-        Share of the iterates, the last ones, that is averaged; above 0, at most 1.
+        Fraction of the iterates, the last ones, that is averaged; above 0, at most 1.
     max_passes : int, optional
         Largest number of passes over the rows, where `n_steps` is planned. Planned: 150, but 60 of
         `MGR` for a log loss or the squared error.
