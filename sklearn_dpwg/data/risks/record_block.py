@@ -58,7 +58,7 @@ class Selection(Protocol):
         """Whether ranks are places among all records, as where groups are hidden."""
 
     def positions(self, group: int, first: int, stop: int) -> IndexArray:
-        """Return the chosen ranks in ``first:stop``, increasing, however cut; group 0 for places."""
+        """Return the chosen ranks in ``first:stop``, increasing; group 0 for places."""
 
 
 class RecordBlock:
