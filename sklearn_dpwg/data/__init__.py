@@ -1,1 +1,1 @@
-"""The private rows and all that reads them: passes, risks, oracles, sources, engines."""
+"""The private rows and the code that reads them: passes, risks, oracles, sources, engines."""

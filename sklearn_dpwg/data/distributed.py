@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.sparse import issparse
 
 from sklearn_dpwg._checks import positive_finite
-from sklearn_dpwg.data.frames import is_dask, named
+from sklearn_dpwg.data.frames import is_dask, named_class
 from sklearn_dpwg.data.records import Table
 from sklearn_dpwg.data.risks.risks import LocalEngine
 from sklearn_dpwg.data.threads import allow_threads
@@ -34,7 +34,7 @@ __all__ = ["options"]
 _SAFE_SCHEMES = ("inproc", "tls", "wss")
 
 
-# What `options` sets, in its order.
+# The arguments of `options`: client, seconds of pass_timeout, insecure.
 _CURRENT: ContextVar[tuple[Any, float, bool]] = ContextVar("distributed_options")
 _DEFAULTS = (None, 600.0, False)
 
@@ -72,10 +72,10 @@ def options(
 
 
 def check_addresses(addresses: Iterable[str]) -> None:
-    """Refuse connections that anybody on the network may read or write."""
+    """Raise `InputError` if a connection beyond this machine is not encrypted."""
     for address in addresses:
-        scheme, _, rest = address.rpartition("://")
-        if scheme in _SAFE_SCHEMES or _is_loopback(rest):
+        scheme, _, host_and_port = address.rpartition("://")
+        if scheme in _SAFE_SCHEMES or _is_loopback(host_and_port):
             continue
         raise InputError(
             f"The dask cluster is at {scheme or 'tcp'}://, beyond this machine, where records and "
@@ -85,9 +85,9 @@ def check_addresses(addresses: Iterable[str]) -> None:
         )
 
 
-def _is_loopback(rest: str) -> bool:
-    """Tell whether host and port are of this machine alone."""
-    host = rest.rpartition(":")[0].strip("[]") or rest
+def _is_loopback(host_and_port: str) -> bool:
+    """Whether only this machine can reach the address ``host:port``."""
+    host = host_and_port.rpartition(":")[0].strip("[]") or host_and_port
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -97,19 +97,20 @@ def _is_loopback(rest: str) -> bool:
 # Passes over blocks that workers hold.
 
 
-class Held:
-    """What a task returns: dask is told its size, and nothing else."""
+class TaskResult:
+    """Result of a task on a worker; its size in bytes is all that dask reads of it."""
 
     def __init__(self, content: Any, seal: bytes | None) -> None:
-        self.content = content
-        self.seal = seal  # what the block is known again by that it was made from
+        self.content = content  # a block of records, or what a function returned
+        # digest of the records of the block that it comes from; None if from a partition
+        self.seal = seal
 
     def __sizeof__(self) -> int:
-        return sum(each.nbytes for each in _arrays_of(self.content)) + 1000
+        return sum(array.nbytes for array in _arrays_of(self.content)) + 1000
 
 
 class Pass:
-    """Task that calls a function on a partition or a block; logs name it, and show no argument."""
+    """Task that calls a function on a partition or a block; its ``repr``, for logs, has no data."""
 
     def __init__(self, function: Callable[..., Any], *, makes_block: bool = False) -> None:
         self._function = function
@@ -118,23 +119,24 @@ class Pass:
     def __repr__(self) -> str:
         return "dpwg_pass"
 
-    def __call__(self, given: Any, *own: Any) -> Held:
-        """Return the result; blocks are made and read on the one thread that the task is on."""
+    def __call__(self, source: Any, *arguments: Any) -> TaskResult:
+        """Return the function's result on a partition or a `TaskResult`; it runs on one thread."""
         with np.errstate(all="ignore"), allow_threads(1):
-            if isinstance(given, Held):
-                return Held(self._function(given.content, *own), given.seal)
-            result = self._function(given, *own)
-            return Held(result, _seal_of(result) if self._makes_block else None)
+            if isinstance(source, TaskResult):
+                return TaskResult(self._function(source.content, *arguments), source.seal)
+            result = self._function(source, *arguments)
+            return TaskResult(result, _seal_of(result) if self._makes_block else None)
 
 
 def _arrays_of(block: Any) -> list[NDArray[Any]]:
-    """Return the arrays of a block of records, none of anything else."""
+    """Return the dense arrays of a `RecordBlock`; an empty list for any other object."""
     records = getattr(block, "records", None)
-    held = [getattr(records, name, None) for name in ("rows", "targets", "starts", "places")]
-    return [each for each in held if isinstance(each, np.ndarray)]
+    values = [getattr(records, name, None) for name in ("rows", "targets", "starts", "places")]
+    return [value for value in values if isinstance(value, np.ndarray)]
 
 
 def _seal_of(block: Any) -> bytes:
+    """Return a digest of the records of a block, which tells whether it was computed alike."""
     digest = hashlib.blake2b(digest_size=16)
     for array in _arrays_of(block):
         digest.update(np.ascontiguousarray(array).data)
@@ -142,10 +144,11 @@ def _seal_of(block: Any) -> bytes:
 
 
 class DaskEngine(LocalEngine):
-    """Maps passes over blocks on workers, and adds up on the client what comes back.
+    """Runs passes over blocks on the workers, and adds up their results on the client.
 
-    What is made from partitions, which are lazy, is a block. A block that dask makes again must be
-    what it was: parts of records that are disjoint must stay so.
+    Handles are futures of blocks, or lazy partitions, from which `derive` makes blocks. Dask may
+    compute a block a second time, after a worker is lost. It must then hold the same records, or
+    parts that were disjoint might not be; `collect` checks the digests (seals) of all blocks.
     """
 
     def __init__(self) -> None:
@@ -168,17 +171,18 @@ class DaskEngine(LocalEngine):
             facts = self._client.scheduler_info(n_workers=-1)
             addresses = [self._client.scheduler.address, facts["address"], *facts["workers"]]
             check_addresses(addresses)
-        self._seals: set[bytes | None] = {None}
-        self._made: WeakSet[Any] = WeakSet()
+        # seals of all blocks; None is the seal of results that come from partitions directly
+        self._known_seals: set[bytes | None] = {None}
+        self._block_futures: WeakSet[Any] = WeakSet()
 
     def collect(self, handles: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
         results = self._results(Pass(function), handles)
-        for place, result in enumerate(results):
-            if result.seal not in self._seals:
+        for position, result in enumerate(results):
+            if result.seal not in self._known_seals:
                 raise ChangedDataError(
-                    f"partition {place} of the records must be the same whenever it is read, and "
-                    f"it is not what it was: a file was written to, or a step of its computation "
-                    f"draws anew."
+                    f"partition {position} of the records must be the same whenever it is read, "
+                    f"and it is not what it was: a file was written to, or a step of its "
+                    f"computation draws anew."
                 )
         return [result.content for result in results]
 
@@ -188,11 +192,11 @@ class DaskEngine(LocalEngine):
         function: Callable[..., Any],
         arguments: Sequence[tuple[Any, ...]] | None = None,
     ) -> list[Any]:
-        made = self._sent(Pass(function, makes_block=True), handles, arguments)
-        self._made.update(made)
-        if any(map(is_dask, handles)):
-            self._seals.update(each.seal for each in self._results(Pass(type), made))
-        return made
+        blocks = self._submit(Pass(function, makes_block=True), handles, arguments)
+        self._block_futures.update(blocks)
+        if any(map(is_dask, handles)):  # from partitions: a pass of no work returns the new seals
+            self._known_seals.update(result.seal for result in self._results(Pass(type), blocks))
+        return blocks
 
     def release(self, handles: Sequence[Any]) -> None:
         for handle in handles:
@@ -200,13 +204,14 @@ class DaskEngine(LocalEngine):
                 handle.release()
 
     def close(self) -> None:
-        """Let workers forget all blocks: the traceback of a failed fit may hold them."""
-        self.release(list(self._made))
+        """Release all blocks on the workers, even if the traceback of a failed fit holds them."""
+        self.release(list(self._block_futures))
 
-    def _results(self, task: Pass, handles: Sequence[Any]) -> list[Held]:
+    def _results(self, task: Pass, handles: Sequence[Any]) -> list[TaskResult]:
+        """Return a task's result on every handle; `ClusterError` if that takes too long."""
         from distributed import wait
 
-        futures = self._sent(task, handles)
+        futures = self._submit(task, handles)
         try:
             with self._client.as_current():
                 wait(futures, timeout=self._pass_timeout)
@@ -221,44 +226,47 @@ class DaskEngine(LocalEngine):
         finally:
             self.release(futures)
 
-    def _sent(
+    def _submit(
         self,
         task: Pass,
         handles: Sequence[Any],
         arguments: Sequence[tuple[Any, ...]] | None = None,
     ) -> list[Any]:
-        own = list(zip(*arguments, strict=True)) if arguments else []
+        """Start a task on every handle, each with its own arguments; return the futures."""
+        columns = list(zip(*arguments, strict=True)) if arguments else []  # one for each argument
         if not any(map(is_dask, handles)):
-            return list(self._client.map(task, handles, *own, pure=False))
+            return list(self._client.map(task, handles, *columns, pure=False))
         from dask import delayed
 
         lazy = delayed(task, pure=False, traverse=False)
-        return list(self._client.compute(list(map(lazy, handles, *own))))
+        return list(self._client.compute(list(map(lazy, handles, *columns))))
 
 
 # Dask arrays and frames as partitions.
 
 
 def partitions_of(X: Any, y: Any, groups: Any = None) -> list[Any]:
-    """Return the partitions of collections cut at the same rows; nothing is computed."""
+    """Return a lazy `Table` for each partition of dask collections, which must be cut alike."""
     from dask import delayed
 
     passed = {"X": X, "y": y} | ({} if groups is None else {"groups": groups})
     for name, value in passed.items():
         _check_kind(name, value)
-    parts = {name: _parts(value) for name, value in passed.items()}
-    for name, of_each in parts.items():
-        if len(of_each) != len(parts["X"]):
+    parts = {name: _lazy_parts(value) for name, value in passed.items()}
+    for name, own_parts in parts.items():
+        if len(own_parts) != len(parts["X"]):
             raise InputError(
-                f"X has {len(parts['X'])} partitions and {name} has {len(of_each)}: X, y and "
+                f"X has {len(parts['X'])} partitions and {name} has {len(own_parts)}: X, y and "
                 f"groups must be cut at the same rows, for arrays by "
                 f"{name}.rechunk({{0: X.chunks[0]}})."
             )
     lazy = delayed(_table, pure=False, traverse=False)
-    return [lazy(place, *each) for place, each in enumerate(zip(*parts.values(), strict=True))]
+    rows = zip(*parts.values(), strict=True)
+    return [lazy(position, *values) for position, values in enumerate(rows)]
 
 
-def _table(place: int, X: Any, y: Any, groups: Any = None) -> Table:
+def _table(position: int, X: Any, y: Any, groups: Any = None) -> Table:
+    """Return the `Table` of the partition at a position; runs on a worker."""
     if issparse(X):
         raise InputError(
             "X has sparse blocks, which are not taken from a cluster: pass dense blocks, "
@@ -267,16 +275,16 @@ def _table(place: int, X: Any, y: Any, groups: Any = None) -> Table:
     for name, part in (("y", y), ("groups", groups)):
         if part is not None and len(part) != len(X):
             raise InputError(
-                f"Partition {place} of X has {len(X)} rows, and that of {name} has {len(part)}: "
+                f"Partition {position} of X has {len(X)} rows, and that of {name} has {len(part)}: "
                 f"X, y and groups must be cut at the same rows."
             )
     return Table(X, np.asarray(y), groups)
 
 
 def _check_kind(name: str, value: Any) -> None:
-    """Refuse what is no array or frame of dask of the right dimensions."""
+    """Raise an error unless a value is a dask array or frame with the dimensions of its name."""
     allowed = {"X": (2,), "y": (1,), "groups": (1, 2)}[name]
-    if not named(value, {"dask": ("Array", "DataFrame", "Series")}):
+    if not named_class(value, {"dask": ("Array", "DataFrame", "Series")}):
         raise InputTypeError(
             f"{name} must be a collection of dask where others are, an array or a frame, got "
             f"{type(value).__name__}: make one of it, for instance by dask.array.from_array."
@@ -286,11 +294,11 @@ def _check_kind(name: str, value: Any) -> None:
         raise InputError(f"{name} must have {words} dimensions, got {value.ndim}.")
 
 
-def _parts(value: Any) -> list[Any]:
-    """Return the partitions of a collection as delayed values."""
+def _lazy_parts(value: Any) -> list[Any]:
+    """Return the partitions of a dask array or frame as delayed values."""
     if not hasattr(value, "divisions"):  # an array
         return list(_whole_rows(value).to_delayed().ravel())
-    # dask's own optimisation puts files together, as many as the columns that are read are few
+    # optimize_graph=False: dask would merge files when few columns are read, which moves the cuts
     return list(value.simplify().to_delayed(optimize_graph=False))
 
 
@@ -306,13 +314,13 @@ def map_rows(
     dtype: DTypeLike = np.float64,
     columns: Sequence[Any] | None = None,
 ) -> Any:
-    """Return what a function gives for blocks of rows, as a collection like them, not computed yet.
+    """Return a lazy dask collection of the results of a function on the blocks of rows of X.
 
-    It is given at least one row, and returns a value a row, or one for each of `columns`.
+    The function gets at least one row, and returns a value a row, or one for each of `columns`.
     """
     _check_kind("X", X)
-    mapped = partial(_mapped, function=function, dtype=np.dtype(dtype), columns=columns)
-    token = f"rows-{uuid4().hex}"  # dask would make a name of what the function holds
+    mapped = partial(_apply, function=function, dtype=np.dtype(dtype), columns=columns)
+    token = f"rows-{uuid4().hex}"  # else dask would hash the function and its data for a name
     if hasattr(X, "divisions"):
         return X.map_partitions(mapped, meta=mapped(X._meta.iloc[:0]), token=token)
     shape: dict[str, Any] = {"drop_axis": 1}
@@ -322,7 +330,8 @@ def map_rows(
     return _whole_rows(X).map_blocks(mapped, dtype=meta.dtype, meta=meta, name=token, **shape)
 
 
-def _mapped(rows: Any, *, function: Any, dtype: Any, columns: Sequence[Any] | None) -> Any:
+def _apply(rows: Any, *, function: Any, dtype: Any, columns: Sequence[Any] | None) -> Any:
+    """Return the function's values for one block of rows, in the kind of container of `rows`."""
     values = np.empty((0,) if columns is None else (0, len(columns)), dtype=dtype)
     if len(rows):
         values = np.asarray(function(rows), dtype=dtype)

@@ -1,4 +1,4 @@
-"""Groups in every form that a user may hold them in."""
+"""Groups: from a column, table or function of the user to one integer code a record."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
 from sklearn_dpwg.data.frames import (
+    as_narwhals,
     as_pandas,
     checked_labels,
     in_memory,
     label_column,
     label_key,
-    opened,
     places,
     plain,
 )
 from sklearn_dpwg.exceptions import GroupsWarning, InputError, warn
 
-# Takes in unknown and missing labels, where it is stated.
+# A stated label of this name takes the records whose label is missing or not stated.
 OTHER = "other"
 
 GroupBy = Hashable | list[Hashable] | tuple[Hashable, ...] | Callable[[Any], ArrayLike]
 
 
 def select_groups(rows: Any, group_by: GroupBy) -> Any:
-    """Return groups computed from the rows: columns, or what a function makes of them."""
-    (held,) = in_memory(X=rows)
+    """Return the columns of rows that `group_by` names, one or a table, or its result on rows."""
+    (native_rows,) = in_memory(X=rows)
     if callable(group_by):
         return group_by(rows)
     columns = _as_list(group_by)
-    is_frame = hasattr(held, "columns")
-    table = held if is_frame else _array(held)
+    is_frame = hasattr(native_rows, "columns")
+    table = native_rows if is_frame else _array(native_rows)
     names = list(table.columns) if is_frame else list(range(table.shape[1]))
     missing = [column for column in columns if column not in names]
     if missing:
         raise InputError(f"group_by must name columns of X, {names!r}, got {missing[0]!r}.")
     cells: Any = table[columns] if is_frame else table[:, columns]
-    if issparse(held):
+    if issparse(native_rows):
         cells = cells.toarray()
     if isinstance(group_by, list | tuple):
         return cells
@@ -51,61 +51,62 @@ def select_groups(rows: Any, group_by: GroupBy) -> Any:
 
 
 def without_groups(rows: Any, group_by: GroupBy | None, model: Any = None) -> Any:
-    """Return rows without the columns that `group_by` names, where they have them.
+    """Return the rows without the columns that `group_by` names.
 
-    Those that a fitted model has learned from stay.
+    Columns that the fitted `model` uses as features stay. A callable `group_by` names none.
     """
     if group_by is None or callable(group_by):
         return rows
     columns = _as_list(group_by)
-    frame = rows if isinstance(rows, pd.DataFrame) else opened(rows)
+    frame = rows if isinstance(rows, pd.DataFrame) else as_narwhals(rows)
     if hasattr(frame, "columns"):
-        known = list(getattr(model, "feature_names_in_", ()))
-        gone = [each for each in columns if each in frame.columns and each not in known]
+        features = list(getattr(model, "feature_names_in_", ()))
+        dropped = [name for name in columns if name in frame.columns and name not in features]
         if isinstance(frame, pd.DataFrame):
-            return frame.drop(columns=gone)
-        return frame.drop(gone).to_native() if gone else rows
+            return frame.drop(columns=dropped)
+        return frame.drop(dropped).to_native() if dropped else rows
     table = _array(rows)
     if table.ndim != 2 or table.shape[1] == getattr(model, "n_features_in_", None):
-        return rows
-    return table[:, [place for place in range(table.shape[1]) if place not in columns]]
+        return rows  # not a table, or a table of the model's features alone
+    return table[:, [column for column in range(table.shape[1]) if column not in columns]]
 
 
 def _array(rows: Any) -> Any:
-    """Return rows as an array with columns; a list keeps the types of its cells."""
+    """Return rows as an array: CSR of sparse rows, objects of a list, whose cells keep types."""
     if issparse(rows):
         return csr_array(rows)  # type: ignore[call-overload]
     return np.asarray(rows, dtype=None if hasattr(rows, "dtype") else object)
 
 
 def _as_list(group_by: Any) -> list[Any]:
+    """Return the column names in `group_by`, which is one name or a list or tuple of names."""
     return list(group_by) if isinstance(group_by, list | tuple) else [group_by]
 
 
 def names_of_columns(groups: Any, group_by: GroupBy | None) -> list[Any]:
-    """Return the names of the columns that groups are made of, where they have names."""
+    """Return the names of the columns with the groups, an empty list where there are none."""
     if group_by is not None:
-        named: Any = group_by
-        return [] if callable(named) else _as_list(named)
+        stated: Any = group_by  # mypy thinks that a Hashable is never callable
+        return [] if callable(stated) else _as_list(stated)
     groups = as_pandas(groups)
     name = getattr(groups, "name", None)
     return list(getattr(groups, "columns", [name] if isinstance(name, str) else []))
 
 
 def grouping_names(groups: Any, group_by: GroupBy | None) -> tuple[str, ...]:
-    """Say in words what the groups of a fit are made of."""
+    """Return the origin of the groups of a fit as one phrase, or an empty tuple for no groups."""
     if callable(group_by):
         name = getattr(group_by, "__qualname__", type(group_by).__name__)
         return (f"function {name.rpartition('.<locals>.')[2]}",)
     columns = names_of_columns(groups, group_by)
     if not columns:
         return () if groups is None else ("groups passed to fit",)
-    names = ", ".join(repr(str(one) if isinstance(one, str) else one) for one in columns)
+    names = ", ".join(repr(str(name) if isinstance(name, str) else name) for name in columns)
     return (f"columns {names} together" if len(columns) > 1 else f"column {names}",)
 
 
 def find_groups(rows: Any, groups: Any, group_by: GroupBy | None) -> Any:
-    """Return the groups that were passed, or else those that `group_by` finds in the rows."""
+    """Return `groups` where `group_by` is None, else the groups that `group_by` takes from rows."""
     if group_by is None:
         return groups
     if groups is not None:
@@ -114,13 +115,13 @@ def find_groups(rows: Any, groups: Any, group_by: GroupBy | None) -> Any:
 
 
 def take_rows(rows: Any, members: NDArray[np.intp]) -> Any:
-    """Return the rows of some records, in whatever holds them."""
+    """Return the rows at the positions `members`, in the container type of `rows`."""
     if hasattr(rows, "iloc"):
         return rows.iloc[members]
     if hasattr(rows, "tocsr"):
         return rows.tocsr()[members]
-    if isinstance(held := opened(rows), nw.DataFrame | nw.Series):
-        return held[members].to_native()
+    if isinstance(frame := as_narwhals(rows), nw.DataFrame | nw.Series):
+        return frame[members].to_native()
     return rows[members] if hasattr(rows, "shape") else [rows[i] for i in members]
 
 
@@ -134,11 +135,14 @@ def encode_groups(
     overlap: str = "cells",
     form: Any = None,
 ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
-    """Return each record's index into the labels, and the labels; of cells where groups overlap.
+    """Return (codes, labels): record i is in the group ``labels[codes[i]]``.
 
-    Cells of several columns are intersected, and labels then are tuples. Labels that are not given
-    are those found, in the order of categories, else sorted. A label that is missing or not among
-    those given is `OTHER`, if that is, else an error; so is a group that is empty and may not be.
+    Several columns give one group for each combination of values, labelled by the tuple of them.
+    With `group_labels`, these are the labels; a record with another or a missing label joins the
+    group `OTHER` if that label is stated, else it is an error. Without, labels are the values that
+    occur, ordered by categories, else sorted. A stated group without records is an error unless
+    `may_be_empty`. `form` has the categories, where `groups` has lost them; `overlap` other than
+    "cells" means that columns overlap, and turns off the warning about membership columns.
     """
     (groups,) = in_memory(groups=groups)
     value_codes, values = _factorized(groups, n_records, is_stated=group_labels is not None)
@@ -149,17 +153,18 @@ def encode_groups(
         labels = _index(_one_spelling(values, form, is_hidden))
     else:
         labels = _index(checked_labels(group_labels))
-    of_value = np.append(places(values, labels), -1)  # the last is that of a missing label
-    codes = of_value[value_codes]
+    # a missing value has code -1, which picks the last entry
+    label_of_value = np.append(places(values, labels), -1)
+    codes = label_of_value[value_codes]
     if (codes < 0).any():
         codes[codes < 0] = places([OTHER], labels)[0]
     if (codes < 0).any():
-        first = value_codes[np.argmax(codes < 0)]
-        if first < 0:
+        unknown_value = value_codes[np.argmax(codes < 0)]
+        if unknown_value < 0:
             raise _missing_in(value_codes < 0)
         raise InputError(
             f"groups must hold labels of group_labels={list(labels)!r} alone, got "
-            f"{values[first]!r}: state the label {OTHER!r} too, which takes in "
+            f"{values[unknown_value]!r}: state the label {OTHER!r} too, which takes in "
             f"whatever is not stated."
         )
     empty = np.flatnonzero(np.bincount(codes, minlength=len(labels)) == 0)
@@ -169,6 +174,7 @@ def encode_groups(
 
 
 def _without_records(label: Hashable) -> InputError:
+    """Return the error for a stated group that has no records."""
     return InputError(
         f"group_labels contains {label!r}, a group without records: the worst group can only be "
         f"found among groups with records, leave it out."
@@ -176,7 +182,7 @@ def _without_records(label: Hashable) -> InputError:
 
 
 def _warn_of_memberships(labels: pd.Index[Any]) -> None:
-    """Warn where labels that were found may say who is a member of which of several groups."""
+    """Warn if all labels are tuples of 0 and 1 and some have several ones: memberships, perhaps."""
     flags = [label for label in labels if isinstance(label, tuple) and set(label) <= {0, 1}]
     if len(flags) == len(labels) and any(sum(label) > 1 for label in flags):
         warn(
@@ -189,34 +195,33 @@ def _warn_of_memberships(labels: pd.Index[Any]) -> None:
 
 
 def _one_spelling(labels: Iterable[Any], groups: Any, is_hidden: bool) -> list[Any]:
-    """Return labels in order, those that are the same text once, as the shortest is written.
+    """Return the labels in order; of labels with the same text, such as 1 and "1", one is kept.
 
-    It follows from the set of what is written alone, and no record comes first.
+    That is the one with the shortest ``repr``, then the first by alphabet, in each part of a tuple.
+    The choice depends on the set of labels alone, not on the order of the records.
     """
-    shortest: dict[Any, tuple[int, str, Any]] = {}  # by the column and the key of a part
-    once: dict[Any, Any] = {}
+    # (length of the repr, repr, value), by the column and text key of a part
+    shortest: dict[Any, tuple[int, str, Any]] = {}
+    kept_labels: dict[Any, Any] = {}  # by whether the label is a tuple, and the keys of its parts
     for label in labels:
         keys = []
-        for place, part in enumerate(map(plain, label if isinstance(label, tuple) else [label])):
-            keys.append((place, label_key(part)))
-            spelled = repr(part)
-            known = shortest.get(keys[-1])
-            if known is None or (len(spelled), spelled) < known[:2]:
-                shortest[keys[-1]] = (len(spelled), spelled, part)
-        once[isinstance(label, tuple), *keys] = None
-    for is_tuple, *keys in once:
+        for column, part in enumerate(map(plain, label if isinstance(label, tuple) else [label])):
+            key = (column, label_key(part))
+            keys.append(key)
+            spelling = (len(text := repr(part)), text, part)
+            if key not in shortest or spelling[:2] < shortest[key][:2]:
+                shortest[key] = spelling
+        kept_labels[isinstance(label, tuple), *keys] = None
+    for is_tuple, *keys in kept_labels:
         parts = tuple([shortest[key][2] for key in keys])
-        once[is_tuple, *keys] = parts if is_tuple else parts[0]
-    return _in_order(_index(label_column(once.values())), groups, is_hidden)
+        kept_labels[is_tuple, *keys] = parts if is_tuple else parts[0]
+    return _in_order(_index(label_column(kept_labels.values())), groups, is_hidden)
 
 
 def count_labels(
     groups: Any, n_records: int, *, is_stated: bool = False, takes_missing: bool = False
 ) -> tuple[list[Hashable], NDArray[np.intp]]:
-    """Return the labels found, in the order in which they come, and how many records have each.
-
-    Where missing ones are taken, None stands for them.
-    """
+    """Return the labels by first occurrence, with None last for missing, and records of each."""
     (groups,) = in_memory(groups=groups)
     codes, labels = _factorized(groups, n_records, is_stated=is_stated)
     if (codes < 0).any() and not takes_missing:
@@ -230,10 +235,11 @@ def count_labels(
 def _factorized(
     groups: Any, n_records: int, *, is_stated: bool
 ) -> tuple[NDArray[np.intp], pd.Index[Any]]:
-    """Return each record's index into the labels found, and these in the order they come in.
+    """Return (codes, labels): record i has ``labels[codes[i]]``, labels by first occurrence.
 
-    Where labels are stated, an index is -1 for one that is missing, and each follows from what is
-    said of that record alone: of a list a frame would have as many columns as its longest entry.
+    Without stated labels, a missing label is an error; with them its code is -1. With them, too,
+    each entry of a list is one label, however long: a frame of the list would have as many columns
+    as its longest entry, so one record could change the label of another.
     """
     is_list = isinstance(groups, list | tuple) and is_stated
     column: Any = label_column(groups) if is_list else _one_column(groups, is_stated)
@@ -249,10 +255,9 @@ def _factorized(
         )
     if not is_stated and (codes < 0).any():
         raise _missing_in(codes < 0)
-    in_order = labels.astype(object)
-    return np.asarray(codes, dtype=np.intp), _index(
-        label_column(map(_as_label, in_order)) if is_list else in_order
-    )
+    objects = labels.astype(object)
+    plain_labels = _index(label_column(map(_as_label, objects)) if is_list else objects)
+    return np.asarray(codes, dtype=np.intp), plain_labels
 
 
 def labelled_sizes(
@@ -262,16 +267,17 @@ def labelled_sizes(
     *,
     may_be_unnamed: bool = False,
 ) -> tuple[Any, list[Any]]:
-    """Return labels and sizes, not checked, in the order that ``fit`` gives the groups.
+    """Return (labels, sizes) in the order that ``fit`` gives the groups; sizes are not checked.
 
-    Sizes are a mapping from labels, a sequence with labels, or one in the estimator's order.
+    `group_sizes` is a mapping from labels to sizes, a sequence with its labels in `size_labels`, or
+    a sequence in the order of `group_labels`. Labels are None without both, if `may_be_unnamed`.
     """
     known = None if group_labels is None else checked_labels(group_labels)
-    index = group_sizes.index if isinstance(group_sizes, pd.Series) else None  # may say an order
+    index = group_sizes.index if isinstance(group_sizes, pd.Series) else None  # may have categories
     if hasattr(group_sizes, "keys"):  # a mapping, or the Series that value_counts returns
         if size_labels is not None:
             raise InputError("group_labels must be None where group_sizes is a mapping.")
-        pairs = list(group_sizes.items())  # of a Series much quicker than by its labels
+        pairs = list(group_sizes.items())  # much faster for a Series than a look-up by label
         size_labels, group_sizes = [label for label, _ in pairs], [size for _, size in pairs]
     sizes = list(group_sizes) if np.iterable(group_sizes) else []
     if not sizes:
@@ -293,27 +299,28 @@ def labelled_sizes(
             f"group_sizes must have one size a label of group_labels={labels!r}, got {len(sizes)}."
         )
     if known is None:
-        of_columns = index.to_frame() if isinstance(index, pd.MultiIndex) else index
-        known = _in_order(_index(label_column(labels)), of_columns)
-    at = places(label_column(known), labels)
-    if (at < 0).any() or len(known) < len(labels):
+        label_table = index.to_frame() if isinstance(index, pd.MultiIndex) else index
+        known = _in_order(_index(label_column(labels)), label_table)
+    positions = places(label_column(known), labels)
+    if (positions < 0).any() or len(known) < len(labels):
         raise InputError(
             f"group_sizes must be those of group_labels={known!r}, got those of {labels!r}."
         )
-    return label_column(known), [sizes[place] for place in at]
+    return label_column(known), [sizes[position] for position in positions]
 
 
-# Groups that overlap, made of the cells of several columns.
+# Groups that overlap. A cell is a combination of values of the columns, so cells are disjoint and
+# each group is a union of cells.
 
 OVERLAPS = ("cells", "attributes", "both", "membership")
 
-# With "both", cells of so many records are groups too: what smaller ones lose is told from chance
-# at no epsilon.
+# With "both", cells of at least so many records are groups too; in smaller ones the loss cannot be
+# told from chance at any epsilon.
 MIN_CELL_SIZE = 36
 
 
 def check_kind_of_overlap(overlap: Any) -> None:
-    """Refuse what does not say what several columns of groups mean."""
+    """Raise `InputError` unless `overlap` is one of `OVERLAPS`."""
     if not isinstance(overlap, str) or overlap not in OVERLAPS:
         raise InputError(
             f"overlap must be one of {', '.join(map(repr, OVERLAPS))}, got {overlap!r}."
@@ -321,7 +328,7 @@ def check_kind_of_overlap(overlap: Any) -> None:
 
 
 def columns_of(groups: Any, group_by: GroupBy | None = None) -> list[Hashable]:
-    """Return the names of the columns that groups come in, or their places; one for a Series."""
+    """Return the names of the columns of `groups`, or their positions; ``[0]`` for one column."""
     groups = as_pandas(groups)
     if hasattr(groups, "columns"):
         return list(groups.columns)
@@ -332,8 +339,8 @@ def columns_of(groups: Any, group_by: GroupBy | None = None) -> list[Hashable]:
 
 
 def by_column(cell_labels: Iterable[Hashable]) -> list[NDArray[np.object_]]:
-    """Return the different values of each column of cells."""
-    values = [each if isinstance(each, tuple) else (each,) for each in cell_labels]
+    """Return the distinct values in each column, from labels with one value a column."""
+    values = [label if isinstance(label, tuple) else (label,) for label in cell_labels]
     return [label_column(dict.fromkeys(column)) for column in zip(*values, strict=True)]
 
 
@@ -347,60 +354,61 @@ def overlapping_groups(
     may_be_missing: bool = False,
     table: Any = None,
 ) -> tuple[NDArray[np.object_], tuple[tuple[int, ...], ...]]:
-    """Return labels of overlapping groups, and the cells that each is made of.
+    """Return (labels, cells): the labels of the overlapping groups, and the cells in each group.
 
-    Cells are labelled by one value a column, as `encode_groups` labels them. Groups are labelled
-    ``(column, value)``, or by the column that says who is a member; a cell that is a group too by
-    the tuple of all its pairs. Of one column groups are its values themselves, and values are in
-    the order that the columns of a table have, if it is a frame. Stated labels are all groups there
-    are, in their order; or else tell which cells are groups, and any may be missing.
+    A cell is an index into `cell_labels`, which hold one value a column. A group is a value of a
+    column, labelled ``(column, value)`` or, of a single column, by the value. With "membership" it
+    is a column of 0 and 1, labelled by its name. With "both", cells of `MIN_CELL_SIZE` records are
+    groups too, labelled by the tuple of their pairs. `group_labels` are exactly the groups, in
+    order; with `may_be_missing` they decide only which cells are groups, and groups without cells
+    are left out. `table` has the categories that order values.
     """
-    width = max((len(each) if isinstance(each, tuple) else 1 for each in cell_labels), default=1)
+    width = max((len(label) if isinstance(label, tuple) else 1 for label in cell_labels), default=1)
     names = list(range(width)) if columns is None else list(columns)
-    values: list[Any] = [each if len(names) > 1 else (each,) for each in cell_labels]
-    if len(names) != width or any(not isinstance(each, tuple) for each in values):
+    cell_values: list[Any] = [label if len(names) > 1 else (label,) for label in cell_labels]
+    if len(names) != width or any(not isinstance(values, tuple) for values in cell_values):
         raise InputError(
             f"groups must be labelled by one value for each of their columns {names!r} where they "
             f"overlap, got {cell_labels[0]!r}."
         )
-    made_of: dict[Hashable, list[int]] = {}
-    for place, name in enumerate(names):
-        of_value: dict[Hashable, list[int]] = {}
-        for cell, each in enumerate(values):
-            of_value.setdefault(each[place], []).append(cell)
+    group_cells: dict[Hashable, list[int]] = {}
+    for position, name in enumerate(names):
+        cells_by_value: dict[Hashable, list[int]] = {}
+        for cell, values in enumerate(cell_values):
+            cells_by_value.setdefault(values[position], []).append(cell)
         if overlap == "membership":
-            made_of[name] = _members(name, of_value)
+            group_cells[name] = _member_cells(name, cells_by_value)
             continue
-        column = table.iloc[:, place] if isinstance(table, pd.DataFrame) else table
-        for value in _in_order(_index(label_column(of_value)), column):
-            made_of[(name, value) if width > 1 else value] = of_value[value]
-    cells: dict[Hashable, list[int]] = {}
+        column = table.iloc[:, position] if isinstance(table, pd.DataFrame) else table
+        for value in _in_order(_index(label_column(cells_by_value)), column):
+            group_cells[(name, value) if width > 1 else value] = cells_by_value[value]
+    cells_as_groups: dict[Hashable, list[int]] = {}
     if overlap == "both" and width > 1:
-        pairs = [tuple(zip(names, each, strict=True)) for each in values]
+        pairs = [tuple(zip(names, values, strict=True)) for values in cell_values]
         stated = None if group_labels is None else {*map(label_key, checked_labels(group_labels))}
         for cell, (label, size) in enumerate(zip(pairs, cell_sizes, strict=True)):
             if size >= MIN_CELL_SIZE if stated is None else label_key(label) in stated:
-                cells[label] = [cell]
+                cells_as_groups[label] = [cell]
     if group_labels is not None and not may_be_missing:
-        made_of = _stated_groups(made_of, cells, checked_labels(group_labels))
+        group_cells = _stated_groups(group_cells, cells_as_groups, checked_labels(group_labels))
     else:
-        made_of |= cells
+        group_cells |= cells_as_groups
     if may_be_missing:
-        made_of = {label: members for label, members in made_of.items() if members}
-    empty = next((label for label, members in made_of.items() if not members), None)
+        group_cells = {label: cells for label, cells in group_cells.items() if cells}
+    empty = next((label for label, cells in group_cells.items() if not cells), None)
     if empty is not None:
         raise InputError(f"groups must have records in every group, got none in {empty!r}.")
-    return label_column(made_of), tuple(map(tuple, made_of.values()))
+    return label_column(group_cells), tuple(map(tuple, group_cells.values()))
 
 
-def _members(name: Hashable, of_value: dict[Hashable, list[int]]) -> list[int]:
-    """Return the cells that a column says yes of; it must say yes or no of each."""
-    if not set(of_value) <= {0, 1}:
+def _member_cells(name: Hashable, cells_by_value: dict[Hashable, list[int]]) -> list[int]:
+    """Return the cells in which the membership column `name` is 1; its values must be 0 and 1."""
+    if not set(cells_by_value) <= {0, 1}:
         raise InputError(
             f"groups must say True or False in every column with overlap='membership', got "
             f"something else in column {name!r}."
         )
-    return of_value.get(1, [])
+    return cells_by_value.get(1, [])
 
 
 def members_of_groups(
@@ -409,18 +417,18 @@ def members_of_groups(
     overlap: str,
     group_labels: Sequence[Hashable] | None = None,
 ) -> tuple[NDArray[np.object_], list[NDArray[np.intp]]]:
-    """Return the labels of the groups that records are in, and the places of each group's records.
+    """Return the labels of the groups, and for each group the sorted positions of its records.
 
-    Labels, where given, tell which cells are groups with "both", and are otherwise not looked at.
+    `group_labels` decides with "both" which cells are groups too, and is not read otherwise.
     """
     check_kind_of_overlap(overlap)
     (groups,) = in_memory(groups=groups)
     codes, labels = encode_groups(groups, n_records, None, overlap=overlap)
     sizes = np.bincount(codes, minlength=len(labels))
-    of_cells = np.split(np.argsort(codes, kind="stable"), np.cumsum(sizes)[:-1])
+    cell_members = np.split(np.argsort(codes, kind="stable"), np.cumsum(sizes)[:-1])
     if overlap == "cells":
-        return labels, of_cells
-    labels, made_of = overlapping_groups(
+        return labels, cell_members
+    labels, group_cells = overlapping_groups(
         labels.tolist(),
         sizes.tolist(),
         overlap,
@@ -429,28 +437,32 @@ def members_of_groups(
         may_be_missing=True,
         table=groups,
     )
-    return labels, [np.sort(np.concatenate([of_cells[one] for one in cells])) for cells in made_of]
+    group_members = [[cell_members[cell] for cell in cells] for cells in group_cells]
+    return labels, [np.sort(np.concatenate(members)) for members in group_members]
 
 
 def _stated_groups(
-    made_of: dict[Hashable, list[int]], cells: dict[Hashable, list[int]], stated: list[Hashable]
+    group_cells: dict[Hashable, list[int]],
+    cells_as_groups: dict[Hashable, list[int]],
+    stated: list[Hashable],
 ) -> dict[Hashable, list[int]]:
-    """Return the groups in the order in which they were stated; each is there, and all are."""
-    known = {label_key(label): members for label, members in (made_of | cells).items()}
-    of_stated = {label_key(label): label for label in stated}
-    for label in made_of:
-        if label_key(label) not in of_stated:
+    """Return the cells of each stated group, in that order; an error unless the groups agree."""
+    merged = group_cells | cells_as_groups
+    cells_by_key = {label_key(label): cells for label, cells in merged.items()}
+    label_by_key = {label_key(label): label for label in stated}
+    for label in group_cells:
+        if label_key(label) not in label_by_key:
             raise InputError(
                 f"groups must hold labels of group_labels={stated!r} alone, got {label!r}."
             )
-    for key, label in of_stated.items():
-        if key not in known:
+    for key, label in label_by_key.items():
+        if key not in cells_by_key:
             raise _without_records(label)
-    return {label: known[key] for key, label in of_stated.items()}
+    return {label: cells_by_key[key] for key, label in label_by_key.items()}
 
 
 def _as_label(label: Any) -> Hashable:
-    """Return a record's label, a tuple for several cells; no stated one if it cannot be."""
+    """Return the label in an entry: a tuple of several values; a new object if it has no hash."""
     if isinstance(label, list | tuple | np.ndarray):
         cells = tuple(np.atleast_1d(label)) if isinstance(label, np.ndarray) else tuple(label)
         label = cells[0] if len(cells) == 1 else cells
@@ -462,9 +474,9 @@ def _as_label(label: Any) -> Hashable:
 
 
 def _one_column(groups: Any, may_be_missing: bool) -> Any:
-    """Return one label a record, a tuple where there are several columns."""
+    """Return a sequence with one label a record: the only column, or tuples of several columns."""
     try:
-        # of a sparse matrix of the older kind a frame would make one cell
+        # pandas would store an old scipy sparse matrix as a single cell
         table = pd.DataFrame() if issparse(groups) else pd.DataFrame(groups)
     except (TypeError, ValueError):
         table = pd.DataFrame()
@@ -482,7 +494,7 @@ def _one_column(groups: Any, may_be_missing: bool) -> Any:
 
 
 def _numbers_alike(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a column whose numbers are of one kind: of 1, 1.0 and True pandas keeps the first."""
+    """Return a column with numbers of one type; of 1, 1.0 and True pandas would keep the first."""
     if column.dtype != object:
         return column
     parts = (part for cell in column for part in (cell if isinstance(cell, tuple) else (cell,)))
@@ -493,18 +505,19 @@ def _numbers_alike(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _as_one_kind(cell: Any) -> Any:
-    """Return a label with its numbers as whole ones where they are, else with fractions."""
+    """Return a label whose numbers are int if they are whole, else float; parts of tuples, too."""
     if isinstance(cell, tuple):
         return tuple(map(_as_one_kind, cell))
     if not isinstance(cell, Real | np.bool_):
         return cell
-    if isinstance(cell, Integral | np.bool_):  # of which a float would lose digits
+    if isinstance(cell, Integral | np.bool_):  # a float would lose digits of a large one
         return int(cell)
     number = float(cell)
     return int(number) if number.is_integer() else number
 
 
 def _missing_in(is_missing: Any) -> InputError:
+    """Return the error for missing labels, which names the first row where `is_missing`."""
     return InputError(
         f"groups contains NaN or None in row {np.argmax(is_missing)}; give records of unknown "
         f"group a label of their own or leave them out."
@@ -512,32 +525,32 @@ def _missing_in(is_missing: Any) -> InputError:
 
 
 def _index(labels: Sequence[Any] | NDArray[np.object_] | pd.Index[Any]) -> pd.Index[Any]:
+    """Return an index of objects, in which a tuple is one label and not several levels."""
     return pd.Index(labels, tupleize_cols=False, dtype=object)
 
 
 def _in_order(labels: pd.Index[Any], groups: Any, is_hidden: bool = False) -> list[Any]:
-    """Return labels in the order of the categories of their columns, else sorted."""
-    columns = [groups[each] for each in groups] if isinstance(groups, pd.DataFrame) else [groups]
-    known: list[Any] = [None] * len(columns)
-    for place, column in enumerate(columns):
+    """Return labels in the order of the categories of the columns of `groups`, else sorted."""
+    columns = [groups[name] for name in groups] if isinstance(groups, pd.DataFrame) else [groups]
+    categories: list[Any] = [None] * len(columns)
+    for position, column in enumerate(columns):
         kind = getattr(column, "dtype", None)
-        # categories without an order may be in that of the records, which shows a hidden group
+        # unordered categories may be in the order of the records, which shows a hidden group
         if isinstance(kind, pd.CategoricalDtype) and (kind.ordered or not is_hidden):
-            known[place] = kind.categories
-    if all(each is None for each in known):
+            categories[position] = kind.categories
+    if all(each is None for each in categories):
         return sorted(labels, key=_sort_key)
     cells = zip(*(label if len(columns) > 1 else (label,) for label in labels), strict=True)
-    places = [
-        _index(sorted(set(values), key=_sort_key) if each is None else each).get_indexer(
-            _index(values)
-        )
-        for each, values in zip(known, cells, strict=True)
-    ]
-    return [labels[place] for place in np.lexsort(places[::-1])]
+    ranks = []  # for each column, the rank of each label's value in it
+    for of_column, values in zip(categories, cells, strict=True):
+        ordered = sorted(set(values), key=_sort_key) if of_column is None else of_column
+        ranks.append(_index(ordered).get_indexer(_index(values)))
+    # lexsort sorts by its last key first
+    return [labels[position] for position in np.lexsort(ranks[::-1])]
 
 
 def _sort_key(label: Any) -> tuple[int, Any]:
-    # numbers before strings before tuples before the rest, so that mixed labels have an order too
+    """Return a sort key: numbers, then strings, tuples, intervals and the rest as text."""
     if isinstance(label, bool | int | float | np.number):
         return 0, label
     if isinstance(label, str):

@@ -71,7 +71,7 @@ class SampleOracle(ABC):
 
 
 class EncodingOracle(SampleOracle):
-    """Asks an oracle by label, checks what it gives, and encodes it like a fit on fixed data."""
+    """Calls an oracle by label, for a group's index, and checks and encodes its records."""
 
     def __init__(
         self,
@@ -88,31 +88,33 @@ class EncodingOracle(SampleOracle):
         self._oracle = oracle
         self._labels = list(group_labels)
         self._n_features = n_features
-        self._encoder = RecordEncoder(1, data_norm)
+        self._encoder = RecordEncoder(n_groups=1, data_norm=data_norm)
         self._encode_targets = encode_targets
 
     def draw(self, group: Hashable, size: int) -> tuple[FloatArray, FloatArray]:
+        """Return rows and encoded targets of `size` records of the group with index `group`."""
         assert isinstance(group, int)
-        asked = f"asked for {size} record(s) of group {self._labels[group]!r}"
-        given = self._oracle.draw(self._labels[group], size)
+        label = self._labels[group]
+        request = f"asked for {size} record(s) of group {label!r}"
+        drawn = self._oracle.draw(label, size)
         try:
-            rows, targets = given
+            rows, targets = drawn
             rows, targets = np.asarray(rows, dtype=np.float64), np.asarray(targets)
         except (TypeError, ValueError) as error:
             raise OracleError(
-                f"the oracle must give a pair of X, numbers, and y when {asked}, got something "
-                f"else of type {type(given).__name__}."
+                f"the oracle must give a pair of X, numbers, and y when {request}, got something "
+                f"else of type {type(drawn).__name__}."
             ) from error
         if rows.shape != (size, self._n_features) or targets.shape != (size,):
             raise OracleError(
                 f"the oracle must give X of shape {(size, self._n_features)} and y of shape "
-                f"{(size,)} when {asked}, got shapes {rows.shape} and {targets.shape}; fewer rows "
-                f"mean that it ran dry."
+                f"{(size,)} when {request}, got shapes {rows.shape} and {targets.shape}; fewer "
+                f"rows mean that it ran dry."
             )
         if not np.isfinite(rows).all():
-            raise OracleError(f"the oracle gave NaN or infinity in X when {asked}.")
-        encoded = self._encode_targets(targets)
-        records = self._encoder.encode(rows, encoded, np.zeros(size, dtype=np.intp))
+            raise OracleError(f"the oracle gave NaN or infinity in X when {request}.")
+        group_codes = np.zeros(size, dtype=np.intp)  # all records are of one group
+        records = self._encoder.encode(rows, self._encode_targets(targets), group_codes)
         return records.rows.astype(np.float64), records.targets
 
 
@@ -193,31 +195,34 @@ class InMemoryOracle(SampleOracle):
         check_consistent_length(self._rows, self._targets)
         codes, labels = encode_groups(groups, len(self._targets), None)
         rng = np.random.default_rng(random_state)
-        members = [np.flatnonzero(codes == place) for place in range(len(labels))]
-        self._left = {label_key(each): rng.permutation(members[i]) for i, each in enumerate(labels)}
+        members = [np.flatnonzero(codes == code) for code in range(len(labels))]
+        # positions of the records of each group that were not drawn yet, in random order
+        orders = [rng.permutation(positions) for positions in members]
+        self._undrawn = dict(zip(map(label_key, labels), orders, strict=True))
         self._sizes = dict(zip(labels.tolist(), map(len, members), strict=True))
 
     @property
     def group_sizes(self) -> dict[Hashable, int]:
-        """Records of each group, drawn or not."""
+        """Number of records of each group label, drawn ones included."""
         return dict(self._sizes)
 
     def draw(self, group: Hashable, size: int) -> tuple[NDArray[Any], NDArray[Any]]:
         size = whole_number(size, "size", least=1)
-        left = self._left.get(label_key(group), np.empty(0, dtype=np.intp))
-        if len(left) < size:
+        undrawn = self._undrawn.get(label_key(group), np.empty(0, dtype=np.intp))
+        if len(undrawn) < size:
             raise OracleError(
-                f"group {group!r} has {len(left)} record(s) left, and {size} were asked for."
+                f"group {group!r} has {len(undrawn)} record(s) left, and {size} were asked for."
             )
-        chosen, self._left[label_key(group)] = left[:size], left[size:]
+        chosen, self._undrawn[label_key(group)] = undrawn[:size], undrawn[size:]
         return self._rows[chosen], self._targets[chosen]
 
 
 class RecordOracle(SampleOracle):
-    """Hands out `GroupedRecords` without replacement, each group shuffled once, by position.
+    """Draws from `GroupedRecords` without replacement; each group is shuffled once, by position.
 
-    Groups are 0, 1, ..., rows have norm at most 1; nothing is copied before it is drawn. Hidden
-    groups have one queue, 0, of all places, whose order no record's group decides.
+    Groups are numbered from 0; rows have norm at most 1 and are copied when they are drawn. Where
+    groups are hidden there is one queue, number 0, with the records of all groups: its order
+    depends on their places alone, never on their groups.
     """
 
     def __init__(self, records: GroupedRecords, rng: np.random.Generator) -> None:
@@ -227,16 +232,18 @@ class RecordOracle(SampleOracle):
         self._groups = np.repeat(np.arange(len(queues)), records.group_sizes)
         if records.places is not None:
             queues = [np.argsort(records.places)]
+        # positions of the records in `records`, in the order in which each queue gives them
         self._order = [rng.permutation(queue) for queue in queues]
         self._n_drawn = [0] * len(self._order)
 
     def draw_places(self, size: int) -> tuple[FloatArray, FloatArray, NDArray[np.intp]]:
-        """Return the records of the next places, and the groups that these are in."""
+        """Return rows and targets of the next records of queue 0, and the group code of each."""
         start = self._n_drawn[0]
         rows, targets = self.draw(0, size)
         return rows, targets, self._groups[self._order[0][start : start + size]]
 
     def draw(self, group: Hashable, size: int) -> tuple[FloatArray, FloatArray]:
+        """Return rows and targets of the next `size` records of the queue with number `group`."""
         assert isinstance(group, int)
         start, order = self._n_drawn[group], self._order[group]
         stop = start + size
@@ -245,6 +252,6 @@ class RecordOracle(SampleOracle):
                 f"group {group} has {len(order) - start} record(s) left, and {size} were asked for."
             )
         chosen, self._n_drawn[group] = order[start:stop], stop
-        # a few rows at a time, so sparse ones may as well be dense
+        # draws are of few rows, so sparse rows are made dense
         rows = self._rows[chosen].toarray() if self._is_sparse else self._rows.take(chosen, 0)
         return rows.astype(np.float64), self._targets.take(chosen)

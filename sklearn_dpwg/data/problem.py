@@ -42,53 +42,54 @@ PUBLIC_FACTS_OF_OVERLAP = (
     *PUBLIC_FACTS[2:],
 )
 
-# A larger ball is room for weights that data ask for, and no reason to plan longer steps.
+# Limits of the distance that steps are planned for, in classification and regression: a larger ball
+# admits larger weights, but is no reason for longer steps.
 MAX_REACH, MAX_OF_NUMBERS = 20.0, 4.0
 
 
 def largest_reach(loss: Loss) -> float:
-    """Return how far steps are planned for at most, whatever the radius."""
+    """Return the largest distance of weights that steps are planned for, whatever the radius."""
     return MAX_OF_NUMBERS if loss.task == "regression" else MAX_REACH
 
 
 # With more cells than these, noise on each of them takes longer than reading the records.
 MAX_NOISY_CELLS = 2_000
 
-# The size of a group that is below so many standard deviations of the noise on it may be zero.
+# A noisy size below so many standard deviations of its noise may be of an empty group.
 MIN_COUNT_STDS = 3.0
 
 
 @dataclass(frozen=True)
 class HiddenGroups:
-    """That the group of a record is protected, so that sizes are noisy counts."""
+    """Facts of a problem in which the group of a record is protected: sizes are noisy counts."""
 
     n_records: int  # number of records K of all groups together, which is public
     # standard deviation of the noise on each count; 0 where there is one group
     count_std: float = 0.0
-    n_calls: int = 1  # one of so many calls, each with as many records, was counted for all
+    n_calls: int = 1  # calls with as many records each; one was counted, and stands for all
     # whether group labels were stated; else those that occur among the records are public
     labels_are_stated: bool = True
 
     @property
     def size_std(self) -> float:
-        """Standard deviation of the noise on a size."""
+        """Standard deviation of the noise on a size, which is `n_calls` times a count."""
         return self.n_calls * self.count_std
 
     @property
     def public_facts(self) -> tuple[str, ...]:
-        """What a guarantee names as public."""
+        """Sentences that a guarantee lists as public facts."""
         labels = () if self.labels_are_stated else (LABELS_THAT_OCCUR,)
         return (*labels, *PUBLIC_FACTS_OF_HIDDEN_GROUPS)
 
     @property
     def floor(self) -> int:
-        """Least number that stands for a size: below it a group may as well be empty."""
+        """Least size of a group: with a noisy size below it, the group may be empty."""
         return self.n_calls * max(1, math.ceil(MIN_COUNT_STDS * self.count_std))
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Disjoint cells that overlapping groups are made of, of which one may be in no group."""
+    """Disjoint cells of records, and overlapping groups, each a union of cells."""
 
     sizes: tuple[int, ...]  # number of records n_a in each cell; all positive
     groups: tuple[tuple[int, ...], ...]  # the cells of each group
@@ -96,12 +97,12 @@ class Cells:
     __repr__ = short_repr
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the fields: skops knows no sparse array, and what is cached can be made again."""
+        """Return the fields without cached properties, as skops cannot store sparse arrays."""
         return {"sizes": self.sizes, "groups": self.groups}
 
     @cached_property
     def membership(self) -> csr_array:
-        """1 where a group, a row, has a cell, a column; nothing is kept of all others."""
+        """Sparse matrix (n_groups, n_cells) with 1 where the cell is part of the group."""
         ends = np.cumsum([0, *map(len, self.groups)])
         cells = np.fromiter(chain.from_iterable(self.groups), np.intp, ends[-1])
         shape = (len(self.groups), len(self.sizes))
@@ -124,10 +125,11 @@ class Cells:
 
     @cached_property
     def are_quieter(self) -> bool:
-        """Whether sums of cells, of which a record moves one, tell risks of groups more exactly.
+        """Whether group risks are less noisy if sums are released by cell and added up.
 
-        Of a group of c cells they have noise for √c of a record, and sums of groups for √m; what
-        counts is the mean variance of a risk. Sums of very many cells take too long to draw.
+        A record changes one cell but up to m groups: noise on a group of c cells has deviation √c
+        by cell and √m by group, and the mean variances of risks are compared. Noise on very many
+        cells takes too long to draw.
         """
         if len(self.sizes) > MAX_NOISY_CELLS:
             return False
@@ -141,21 +143,21 @@ class Cells:
 
     @property
     def rounded_up(self) -> float:
-        """Factor that makes up for the rounding of a sum of m ratios, or of a root."""
+        """Factor above 1 that makes an upper bound of a rounded sum of m ratios, or of a root."""
         return 1.0 + (self.most_groups + 16.0) * 2.0**-52
 
     @cached_property
     def group_moves(self) -> float:
-        """How far a record moves sums of all groups in norm, over what it moves one: √m."""
+        """√m, rounded up: how far a record moves the sums of all groups, over one group's."""
         return 1.0 if self.most_groups == 1 else math.sqrt(self.most_groups) * self.rounded_up
 
     def influence(self, fractions: FloatArray) -> float:
-        """Return the most that a record counts for, of what one of each group does."""
+        """Return the largest weight of a record: Σ `fractions` over the groups it is in."""
         return float((fractions @ self.membership).max() * self.rounded_up)
 
     @property
     def are_groups(self) -> bool:
-        """Whether each cell is a group, in the same order, so that nothing overlaps."""
+        """Whether group i is exactly cell i, so that no groups overlap."""
         return self.groups == tuple((cell,) for cell in range(len(self.sizes)))
 
 
@@ -231,7 +233,7 @@ class Problem:
 
     @cached_property
     def game(self) -> str:
-        """Say in a sentence what was stated about people; nothing of the default."""
+        """Words for a correction of optimism other than the default; empty for the default."""
         if self.optimism_correction == 1.0:
             return ""
         return f"optimism of risks is corrected {self.optimism_correction:g} times"
@@ -262,52 +264,52 @@ class Problem:
 
     @cached_property
     def loss_moves(self) -> float:
-        """The same for the sums of losses that are released, which may be those of cells."""
+        """`group_moves` for the released sums of losses: 1 if they are released by cell."""
         return 1.0 if self.cells is None or self.cells.are_quieter else self.group_moves
 
     @cached_property
     def loss_noise(self) -> Any:
-        """What the noise on each group's sum of losses is larger by than were groups disjoint."""
+        """Factor on the noise of each group's sum of losses; 1 for disjoint groups."""
         if self.cells is None or not self.cells.are_quieter:
             return self.loss_moves
         return np.sqrt(self.cells.cells_of_groups)
 
     @cached_property
     def queue_sizes(self) -> tuple[int, ...]:
-        """Numbers of records that are drawn from: of each group, or where hidden of all places."""
+        """Number of records in each queue of an oracle: a group, or all places if hidden."""
         return self.group_sizes if self.hidden is None else (self.n_records,)
 
     @cached_property
     def most_in_a_group(self) -> int:
-        """Largest number of records that a group, or a cell, may have on any neighbouring data."""
+        """Largest number of records of a group or a cell, on any neighbouring data set."""
         if self.hidden is not None:
             return self.n_records
         return max(*self.group_sizes, *self.cell_sizes)
 
     @cached_property
     def is_active(self) -> NDArray[np.bool_]:
-        """Which groups are told from empty ones: all of them, where sizes are exact."""
-        least = 0 if self.hidden is None or self.n_groups == 1 else self.hidden.floor
-        return np.asarray(self.group_sizes) > least
+        """For each group, whether its size is clearly above 0; True where sizes are exact."""
+        floor = 0 if self.hidden is None or self.n_groups == 1 else self.hidden.floor
+        return np.asarray(self.group_sizes) > floor
 
     @cached_property
     def sizes_to_plan_for(self) -> FloatArray:
-        """Sizes of the groups; of one that no weight is moved to, that of all records."""
+        """Sizes of the groups; an inactive one, which gets no weight, counts as all records."""
         sizes = np.asarray(self.group_sizes, dtype=float)
         return sizes if self.hidden is None else np.where(self.is_active, sizes, self.n_records)
 
     @cached_property
     def typical_size(self) -> float:
-        """Size of a group: 1 over the mean of 1/n under weights in proportion to √n."""
+        """Σ √n / Σ 1/√n over group sizes n: the harmonic mean of n with weights √n."""
         roots = np.sqrt(self.sizes_to_plan_for)
         return float(roots.sum() / (1.0 / roots).sum())
 
     @cached_property
     def pair_diameter(self) -> float:
-        """How far replacing a record moves a weighted sum of gradients, over the largest weight.
+        """Distance by which replacing a record moves a weighted sum of gradients, over its weight.
 
-        Of records of two groups with weights ``a >= b`` it is ``‖a g - b g'‖``, at most
-        ``b Γ + (a - b) L``.
+        Between groups of weights ``a >= b`` that is ``‖a g - b g'‖ / a``, where ``‖a g - b g'‖`` is
+        at most ``b Γ + (a - b) L``.
         """
         if self.hidden is None:
             return self.gradient_diameter
@@ -315,7 +317,7 @@ class Problem:
 
     @cached_property
     def n_columns(self) -> int:
-        """Columns of a row with the intercept's."""
+        """Number of columns of a row, the constant one included."""
         return self.n_features + (self.intercept_scaling > 0)
 
     @cached_property
@@ -330,7 +332,7 @@ class Problem:
 
     @cached_property
     def reach(self) -> float:
-        """What distances are fractions of: the radius, of which 20 count (4 for numbers)."""
+        """Length that steps are planned for: the radius, at most `largest_reach`."""
         return min(self.radius, largest_reach(self.loss))
 
     @cached_property
@@ -355,7 +357,7 @@ class Problem:
 
     @cached_property
     def norm_read(self) -> float:
-        """Bound on the norm of a row, and on its constant, as sums are read."""
+        """Bound on the norm of a row with its constant, and at least 1; used for rounding."""
         return max(1.0, self.row_norm)
 
     @cached_property
@@ -365,12 +367,12 @@ class Problem:
 
     @cached_property
     def summed_norm(self) -> float:
-        """Largest norm of what a record adds to the sums of gradients that are read."""
+        """Largest norm of the term of one record in the sums of gradients."""
         return self.lipschitz
 
     @cached_property
     def rounding_factor(self) -> float:
-        """By how much a change of variables after summing may raise the rounding of sums."""
+        """Factor by which a change of variables after summing may increase rounding errors."""
         return 1.0
 
     @cached_property
@@ -380,17 +382,17 @@ class Problem:
 
     @cached_property
     def usual_smoothness(self) -> float:
-        """That of rows as long as most are, which the first steps are planned for."""
+        """Smoothness for rows of usual length, for which the first steps are planned."""
         return self.smoothness
 
     @cached_property
     def roundings_of_a_mean(self) -> int:
-        """How often a weighted mean of the groups' gradients is rounded, beside a few times."""
+        """Number of roundings in a weighted mean of group gradients, up to a small constant."""
         return self.n_groups + self.n_cells
 
     @cached_property
     def n_cells(self) -> int:
-        """How many cells groups are added up of, 0 where they do not overlap."""
+        """Number of cells, 0 where groups do not overlap."""
         return 0 if self.cells is None else len(self.cells.sizes)
 
     @cached_property
@@ -400,13 +402,13 @@ class Problem:
 
 
 def with_equal_groups(problem: Problem) -> Problem:
-    """Return what is known before hidden groups are counted: equal sizes and equal weights."""
+    """Return the problem as assumed before hidden groups are counted: equal sizes and priors."""
     prior = (1.0 / problem.n_groups,) * problem.n_groups
     sizes = equal_sizes(problem.n_records, problem.n_groups)
     return replace(problem, group_sizes=sizes, prior=prior)
 
 
 def equal_sizes(n_records: int, n_groups: int) -> tuple[int, ...]:
-    """Return sizes of groups that differ by at most 1 and add up to a number, or are all 1."""
-    each, more = divmod(n_records, n_groups)
-    return tuple(max(1, each + (group < more)) for group in range(n_groups))
+    """Return group sizes that differ by at most 1 and sum to `n_records`, but are at least 1."""
+    size, remainder = divmod(n_records, n_groups)
+    return tuple(max(1, size + (group < remainder)) for group in range(n_groups))

@@ -1,4 +1,4 @@
-"""The private records: as they come, and clipped and sorted by group."""
+"""The private records: raw (`Table`), and clipped and sorted by group (`GroupedRecords`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.rows import canonical_rows, whole_rows
 
-# What to do with columns that hold no numbers, by what they hold.
+# Advice in errors on columns without numbers, by the kind of their values.
 ADVICE = {
     "strings": (
         "encode them with public categories, as PublicSchema or OneHotEncoder(categories=[...]) "
@@ -29,36 +29,34 @@ ADVICE = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
-    """Raw records in memory, which are a partition; its ``repr`` shows none of them."""
+    """Raw records in memory, as one `Partition`; its ``repr`` shows no value."""
 
-    # rows as an array, a csr_array or a frame; of a partition's labels alone it has no rows, and
-    # columns and types as in full
+    # array, csr_array or frame; from `read_labels` it has all columns but no rows
     X: Any
-    y: Any  # targets, None of records without any
-    groups: Any = None  # an array, Series or DataFrame; None for none
+    y: Any  # targets; None for records without targets
+    groups: Any = None  # array, Series or DataFrame; None for records without groups
 
     def read(self) -> Table:
-        """Return the records."""
+        """Return the table: it is in memory already."""
         return self
 
     def read_labels(self) -> Table:
-        """Return the records without their rows."""
+        """Return targets and groups of all records, and X with no rows."""
         return Table(self.X[:0], self.y, self.groups)
 
 
 @dataclass(frozen=True, eq=False)
 class GroupedRecords:
-    """Records sorted by group, their rows in whole numbers."""
+    """Records sorted by group, as `RecordEncoder` returns them."""
 
-    # rows of norm at most 1, in whole multiples of 2^-16 and in single precision, which holds them,
-    # those of one group together; (n_records, n_features)
+    # float32 rows of norm at most 1, in whole multiples of 2^-16; (n_records, n_features)
     rows: Any
     targets: FloatArray  # targets in the form that the loss expects; (n_records,)
     starts: NDArray[np.intp]  # group i holds the records `starts[i]:starts[i + 1]`; (n_groups + 1,)
     # bound on the derivative of each record's loss in its score; None for no bound; (n_records,)
     slope_limits: FloatArray | None = None
-    # place of each record among all that were passed, increasing in each group: what is known of a
-    # record whose group is not. None where groups are public; (n_records,)
+    # position of each record in the data as passed, increasing within each group; kept where groups
+    # are hidden, None where they are public; (n_records,)
     places: NDArray[np.intp] | None = None
 
     @property
@@ -67,44 +65,45 @@ class GroupedRecords:
         return tuple(np.diff(self.starts).tolist())
 
     def take(self, positions: Sequence[NDArray[np.intp]]) -> GroupedRecords:
-        """Copy the records at some positions of every group, counted from 0; it may have none."""
+        """Return copies of the records at ``positions[i]`` in each group i, counted from 0."""
         starts = np.zeros_like(self.starts)
-        np.cumsum([len(of_group) for of_group in positions], out=starts[1:])
+        np.cumsum([len(group_positions) for group_positions in positions], out=starts[1:])
         taken = np.concatenate(
-            [of_group + start for of_group, start in zip(positions, self.starts, strict=False)]
+            # starts has one more entry, the end
+            [in_group + start for in_group, start in zip(positions, self.starts, strict=False)]
         )
         limits = None if self.slope_limits is None else self.slope_limits[taken]
         places = None if self.places is None else self.places[taken]
         return GroupedRecords(self.rows[taken], self.targets[taken], starts, limits, places)
 
     def at_places(self, choose: Callable[[int, int], NDArray[np.intp]]) -> list[NDArray[np.intp]]:
-        """Return for each group the positions in it of the records at places chosen of a range."""
+        """Return each group's positions of the records whose places ``choose(first, stop)`` has."""
         assert self.places is not None
         if not len(self.places):
             return [self.places] * (len(self.starts) - 1)
         first = int(self.places.min())
         is_chosen = np.zeros(int(self.places.max()) + 1 - first, dtype=bool)
         is_chosen[choose(first, first + len(is_chosen)) - first] = True
-        by_group = np.split(self.places - first, self.starts[1:-1])
-        return [np.flatnonzero(is_chosen[part]) for part in by_group]
+        group_places = np.split(self.places - first, self.starts[1:-1])
+        return [np.flatnonzero(is_chosen[places]) for places in group_places]
 
 
 @dataclass(frozen=True)
 class RecordEncoder:
-    """Turns validated arrays into `GroupedRecords` by public rules alone."""
+    """Makes `GroupedRecords` from validated arrays; its rules depend on public facts alone."""
 
     n_groups: int  # number of groups; group codes run from 0
     # public bound on the norm of a row: longer rows are shortened to it, and all are divided by it
     data_norm: float
-    hides_groups: bool = False  # whether the group of a record is protected: places are then kept
-    first_place: int = 0  # number of records in front of these
+    hides_groups: bool = False  # whether groups are protected, so that places are kept
+    first_place: int = 0  # number of records before these in the data as passed
 
     def encode(
         self, rows: Any, targets: FloatArray, group_codes: NDArray[np.intp]
     ) -> GroupedRecords:
-        """Sort by group and cut to whole numbers, in a copy.
+        """Return copies of the records sorted by group, rows clipped and rounded by `whole_rows`.
 
-        Rows are dense or sparse, finite, in the caller's units, group codes 0..n_groups-1.
+        Rows are finite, dense or sparse, in the units of `data_norm`; codes are 0..n_groups-1.
         """
         starts = np.zeros(self.n_groups + 1, dtype=np.intp)
         np.cumsum(np.bincount(group_codes, minlength=self.n_groups), out=starts[1:])
@@ -112,7 +111,7 @@ class RecordEncoder:
             rows = canonical_rows(rows)
         order = None
         if np.any(group_codes[1:] < group_codes[:-1]):
-            # codes of 16 bits or less are sorted by radix
+            # the smallest type, as numpy sorts integers of 16 bits or less by radix, which is fast
             codes = group_codes.astype(np.min_scalar_type(self.n_groups))
             order = np.argsort(codes, kind="stable")
             targets = targets[order]

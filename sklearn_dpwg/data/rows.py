@@ -1,4 +1,4 @@
-"""Rows in bulk, dense or compressed: norms, copies, and the cut to whole numbers."""
+"""Functions of dense and sparse (CSR) rows: norms, blocks, products, rounding to whole numbers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.threads import IndexArray, run_on_runs
 from sklearn_dpwg.exceptions import InputError
 
-# Numbers of a row of norm 1 are whole multiples of 2^-ROW_BITS, which single precision holds.
+# Entries of encoded rows are whole multiples of 2^-ROW_BITS, exact in single precision.
 ROW_BITS = 16
-# Squares of longer rows may not be floating-point numbers.
+# Squares of longer rows may overflow.
 LARGEST = 1e100
 # A block stays in the second-level cache between its copy and its norms.
 BLOCK_BYTES = 2**18
@@ -29,15 +29,15 @@ def row_norms(rows: Any) -> FloatArray:
     def fill(block: slice) -> None:
         norms[block] = np.sqrt(_squares(row_block(rows, block.start, block.stop)))
 
-    _of_each_block(rows, fill)
+    _run_on_blocks(rows, fill)
     return norms
 
 
 def whole_rows(rows: Any, data_norm: float, order: IndexArray | None = None) -> Any:
-    """Return a copy in whole multiples of 2^-16, cut towards zero, of rows in an order.
+    """Return a float32 copy of ``rows[order]``, clipped to `data_norm` and divided by it.
 
-    Rows longer than `data_norm` are shortened to it, then all are divided by it. None is longer
-    than 1 afterwards: no rounding is left to count (docs/theory/sums.md).
+    Entries are rounded towards zero to whole multiples of 2^-16, so that sums of rows are exact and
+    no row is longer than 1 (docs/theory/sums.md).
     """
     is_sparse, copy = isinstance(rows, csr_array), None
     if is_sparse:
@@ -52,25 +52,26 @@ def whole_rows(rows: Any, data_norm: float, order: IndexArray | None = None) -> 
             part = row_block(rows, block.start, block.stop).astype(np.float64)
             numbers[rows.indptr[block.start] : rows.indptr[block.stop]] = _cut(part, data_norm)
         else:
-            given = rows[block] if order is None else rows[order[block]]
-            numbers[block] = _cut(np.array(given, dtype=np.float64, order="C"), data_norm)
+            part = rows[block] if order is None else rows[order[block]]
+            numbers[block] = _cut(np.array(part, dtype=np.float64, order="C"), data_norm)
 
-    _of_each_block(rows, fill)
+    _run_on_blocks(rows, fill)
     return numbers if copy is None else copy
 
 
 def _cut(rows: Any, data_norm: float) -> FloatArray:
-    """Return the entries of rows, cut; dense rows, and entries, are written to."""
+    """Return the entries of `rows` clipped, scaled and rounded as in `whole_rows`, in place."""
     entries = rows.data if isinstance(rows, csr_array) else rows
     norms = np.sqrt(_squares(rows))
+    # rows whose squares or quotients may overflow or underflow are clipped one by one
     is_extreme = ~(norms <= LARGEST) if data_norm > 1.0 / LARGEST else norms >= 0.0
     np.maximum(norms, data_norm, out=norms)
     for row in np.flatnonzero(is_extreme):
-        of_row = slice(*rows.indptr[row : row + 2]) if isinstance(rows, csr_array) else row
-        entries[of_row], norms[row] = _scaled(entries[of_row], data_norm), 1.0
+        place = slice(*rows.indptr[row : row + 2]) if isinstance(rows, csr_array) else row
+        entries[place], norms[row] = _clipped_row(entries[place], data_norm), 1.0
     entries *= _of_entries(rows, 2.0**ROW_BITS / norms)
     np.trunc(entries, out=entries)
-    squares = _squares(rows)  # whole numbers: this one is exact
+    squares = _squares(rows)  # of whole numbers, so exact; a row may be too long by rounding
     if (squares > 4.0**ROW_BITS).any():
         entries *= _of_entries(rows, np.where(squares > 4.0**ROW_BITS, 1.0 - 2.0**-20, 1.0))
         np.trunc(entries, out=entries)
@@ -78,8 +79,8 @@ def _cut(rows: Any, data_norm: float) -> FloatArray:
     return np.asarray(entries)
 
 
-def _scaled(row: FloatArray, data_norm: float) -> FloatArray:
-    """Clip a row to a norm and divide by it, with no step that leaves floating point."""
+def _clipped_row(row: FloatArray, data_norm: float) -> FloatArray:
+    """Return one row clipped to `data_norm` and divided by it, without overflow on the way."""
     size = float(np.abs(row).max(initial=0.0))
     direction = row / (size if size > 0.0 else 1.0)
     length = float(np.linalg.norm(direction))
@@ -89,10 +90,10 @@ def _scaled(row: FloatArray, data_norm: float) -> FloatArray:
 
 
 def _squares(rows: Any) -> FloatArray:
-    """Return the sum of squares of each row, which that row alone decides."""
+    """Return the sum of squares of each row; other rows do not change its rounding."""
     with np.errstate(over="ignore"):
         if not isinstance(rows, csr_array):
-            # each row by itself: einsum adds up a single one in another order than several
+            # not einsum, which adds up a single row in another order than several
             part = np.ascontiguousarray(rows, dtype=np.float64)
             return np.asarray((part * part).sum(axis=1))
         squares, entries = np.zeros(rows.shape[0]), rows.data.astype(np.float64)
@@ -103,34 +104,32 @@ def _squares(rows: Any) -> FloatArray:
 
 
 def _of_entries(rows: Any, factors: FloatArray) -> FloatArray:
-    """Return the factor of each entry's row, as it multiplies the entries."""
-    return (
-        np.repeat(factors, np.diff(rows.indptr))
-        if isinstance(rows, csr_array)
-        else factors[:, None]
-    )
+    """Return a factor a row in the shape that multiplies the entries: one an entry, or a column."""
+    if isinstance(rows, csr_array):
+        return np.repeat(factors, np.diff(rows.indptr))
+    return factors[:, None]
 
 
-def _of_each_block(rows: Any, task: Callable[[slice], None]) -> None:
-    """Do something to every block of rows, on all threads."""
+def _run_on_blocks(rows: Any, task: Callable[[slice], None]) -> None:
+    """Call ``task(slice of rows)`` for blocks of rows that fit the cache, on all threads."""
     n_entries, n_records = rows.nnz if isinstance(rows, csr_array) else rows.size, rows.shape[0]
-    n_rows = max(64, BLOCK_BYTES // max(8 * n_entries // max(n_records, 1), 8))
+    bytes_per_row = max(8 * n_entries // max(n_records, 1), 8)
+    rows_per_block = max(64, BLOCK_BYTES // bytes_per_row)
 
-    def of_run(first: int, last: int) -> None:
-        for start in range(first, last, n_rows):
-            task(slice(start, min(start + n_rows, last)))
+    def run_blocks(first: int, stop: int) -> None:
+        for start in range(first, stop, rows_per_block):
+            task(slice(start, min(start + rows_per_block, stop)))
 
-    run_on_runs(of_run, n_records, n_entries // ENTRIES_PER_GATHER)
+    run_on_runs(run_blocks, n_records, n_entries // ENTRIES_PER_GATHER)
 
 
 def canonical_rows(rows: Any) -> Any:
-    """Return compressed rows whose entries are sorted, each place held once.
+    """Return CSR rows with sorted column indices, duplicates added up; invalid rows are an error.
 
-    On the same memory where they are in order, and a copy otherwise; an index out of range and a
-    sum of entries that is not finite are refused. What the flags say is not relied on.
+    Rows already in that form share their memory, others are copied.
     """
     try:
-        # a new object has looked at no flag
+        # a new object: the flags of `rows` may be wrong, as its arrays can be changed
         fresh = csr_array((rows.data, rows.indices, rows.indptr), shape=rows.shape)
         fresh.check_format(full_check=True)
     except ValueError:
@@ -147,7 +146,7 @@ def canonical_rows(rows: Any) -> Any:
 
 
 def row_block(rows: Any, first: int, last: int, kind: type[np.floating] | None = None) -> Any:
-    """Return the rows ``first:last`` in a precision; dense ones that have it are not copied."""
+    """Return ``rows[first:last]`` in the type `kind`; dense rows of that type are a view."""
     if not isinstance(rows, csr_array):
         return rows[first:last].astype(kind or rows.dtype, copy=False)
     bounds = rows.indptr[first : last + 1]
@@ -158,7 +157,7 @@ def row_block(rows: Any, first: int, last: int, kind: type[np.floating] | None =
 
 
 def scale_rows(rows: Any, factors: FloatArray, kind: type[np.floating] = np.float64) -> Any:
-    """Return rows, each times a factor, in double precision or in another."""
+    """Return ``factors[:, None] * rows`` in the type `kind`, sparse for sparse rows."""
     if not isinstance(rows, csr_array):
         return np.multiply(rows, factors[:, None], dtype=kind, casting="same_kind")
     entries = np.multiply(rows.data, np.repeat(factors, np.diff(rows.indptr)), dtype=kind)
@@ -166,7 +165,7 @@ def scale_rows(rows: Any, factors: FloatArray, kind: type[np.floating] = np.floa
 
 
 def linear_scores(rows: Any, weights: FloatArray) -> FloatArray:
-    """Return ``rows @ weights.T`` in double precision, without a copy of the rows."""
+    """Return ``rows @ weights.T`` in double precision, without a copy of all rows at once."""
     if rows.dtype == np.float64:
         return np.asarray(rows @ weights.T)
     n_records = rows.shape[0]

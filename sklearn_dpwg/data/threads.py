@@ -1,4 +1,4 @@
-"""Tasks on all cores, and rows cut into fractions for them."""
+"""Tasks on a thread pool, and even cuts of rows into tasks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ALLOWED: ContextVar[int | None] = ContextVar("allowed_threads", default=None)
 
 
 def n_threads() -> int:
-    """Return how many threads a pass may use: all cores, if neither caller nor OpenMP says less."""
+    """Return the number of threads of a pass: all cores, `allow_threads` or OMP_NUM_THREADS."""
     cores = _n_cores()
     stated = _ALLOWED.get()
     if stated is not None:
@@ -38,7 +38,7 @@ def n_threads() -> int:
 
 @contextmanager
 def allow_threads(number: int) -> Iterator[None]:
-    """Let passes of this thread use so many: a cluster's worker is told one by its environment."""
+    """Limit the threads of passes in this context, which overrides OMP_NUM_THREADS."""
     token = _ALLOWED.set(number)
     try:
         yield
@@ -66,14 +66,14 @@ def run_on_threads(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
 
 
 def run_on_runs(task: Callable[[int, int], Result], n_rows: int, n_tasks: int) -> list[Result]:
-    """Run a task on each of at most `MAX_TASKS` even runs of rows, given the ends of the run."""
+    """Return the results of ``task(first, stop)`` on at most `MAX_TASKS` even ranges of rows."""
     borders = np.linspace(0, n_rows, max(1, min(n_tasks, MAX_TASKS)) + 1).astype(int).tolist()
     return run_on_threads([partial(task, *each) for each in pairwise(borders)])
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS, of the whole process, from starting threads of its own below ours."""
+    """Limit BLAS, in the whole process, to one thread, as tasks run on threads already."""
     global _n_inside, _limit
     with _LOCK:
         if _n_inside == 0:
@@ -101,7 +101,7 @@ def _n_cores() -> int:
 
 @lru_cache(maxsize=8)
 def _pool(process: int, number: int) -> ThreadPoolExecutor:
-    """Return so many threads of this process: a fork has none of its parent's."""
+    """Return a pool of threads, cached by process id, as a fork has no threads of its parent."""
     return ThreadPoolExecutor(number, thread_name_prefix=f"sklearn_dpwg-{process}")
 
 
@@ -115,10 +115,10 @@ MAX_TASKS = 16
 
 
 def even_tasks(starts: IndexArray, n_tasks: int) -> list[list[Segment]]:
-    """Cut rows ``starts[i]:starts[i + 1]`` of groups into at most `MAX_TASKS` even tasks.
+    """Cut rows sorted by group (i has ``starts[i]:starts[i + 1]``) into at most `MAX_TASKS` tasks.
 
-    It depends on sizes only, never on the number of cores, so sums that are combined in its order
-    are the same bit for bit on every number of threads. A group without rows has no segment.
+    A task is a list of segments (group, start, stop), none of them empty. Cuts depend on sizes
+    only, so sums added in task order are equal to the bit on any number of threads.
     """
     n_tasks = max(1, min(n_tasks, MAX_TASKS))
     cuts = np.linspace(starts[0], starts[-1], n_tasks + 1).astype(np.intp)

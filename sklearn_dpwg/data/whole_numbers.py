@@ -50,11 +50,11 @@ def whole_sums(
     gradients: bool = True,
     is_fine: bool = False,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return each group's sum of losses and the gradient of that sum, in parts to be added.
+    """Return (losses, slopes): by group, Σ min(loss, loss_clip) and its gradient, in parts.
 
-    Each loss counts for at most the clip, and slopes up to limits, if the records have any. The
-    last column of gradients is that in the intercepts. All are of shape (n_parts, n_groups, ...),
-    and are the same however rows are cut into parts. Fine sums have twice the digits.
+    Shapes are (n_parts, n_groups) and (n_parts, n_groups, n_outputs, n_features + 1), the last
+    column for the intercepts; the sum over parts is the result. Slopes are cut at the records'
+    limits. Sums are exact, so the cuts of rows do not matter. Fine sums have twice the digits.
     """
     loss, records = block.loss, block.records
     rows, (n_outputs, n_features) = records.rows, weights.shape
@@ -144,7 +144,7 @@ def limited(
 
 
 def _whole(values: FloatArray, unit: float, n_levels: int) -> FloatArray:
-    """Return how many whole units there are in columns and, of fine ones, in what is left."""
+    """Return values in whole units; with 2 levels, also the remainders in units of `REST`."""
     counted = values * (1.0 / unit)
     if n_levels == 1:
         return np.trunc(counted, out=counted)
@@ -153,7 +153,7 @@ def _whole(values: FloatArray, unit: float, n_levels: int) -> FloatArray:
 
 
 def _products(rows: Any, counts: FloatArray, cuts: IndexArray) -> FloatArray:
-    """Return the sum over the rows of each group of each count times rows, and of counts."""
+    """Return by group Σ count · row and, last, Σ count: (n_groups, n_counts, n_features + 1)."""
     sums = np.empty((len(cuts), counts.shape[1], rows.shape[1] + 1))
     sums[..., -1] = np.add.reduceat(counts, cuts)
     edges = [*cuts.tolist(), len(counts)]
@@ -175,26 +175,26 @@ def _products(rows: Any, counts: FloatArray, cuts: IndexArray) -> FloatArray:
 
 
 def _groups_of(starts: IndexArray, block: slice) -> tuple[slice, IndexArray]:
-    """Return which groups have rows in a block, and where in it each begins; none is empty."""
+    """Return the slice of groups with rows in a block, and the first row in it of each."""
     first = int(np.searchsorted(starts, block.start, side="right")) - 1
     groups = slice(first, int(np.searchsorted(starts, block.stop)))
     return groups, np.maximum(starts[groups] - block.start, 0)
 
 
 def exact_scores(rows: Any, weights: FloatArray) -> FloatArray:
-    """Return ``rows @ weights.T`` of whole rows in double precision, each row's rounded once."""
+    """Return ``rows @ weights.T`` of rows in whole units of 2^-16, each score rounded once."""
     first = cut_weights(weights)
     return np.asarray(rows @ first.T + rows @ cut_weights(weights - first).T)
 
 
 def _power_of_score(weights: FloatArray, intercepts: FloatArray) -> int:
-    """Return the least power of four, by its exponent, that no score exceeds."""
+    """Return the least exponent e >= 0 such that no score exceeds ``4**e``."""
     score = float(np.linalg.norm(weights)) + float(np.linalg.norm(intercepts))
     return math.ceil(math.log(max(score, 1.0), 4.0)) if score < math.inf else 0
 
 
 def _units(loss: Loss, power: int, loss_clip: float) -> tuple[float, float]:
-    """Return the units of losses and slopes: those of public numbers alone."""
+    """Return the units of losses and slopes, which depend on public numbers alone."""
     constants = _constants(loss, power)
     largest = max(abs(constants.infimum), abs(min(constants.supremum, loss_clip)))
     return unit_of(largest, LOSS_BITS), unit_of(constants.lipschitz, SLOPE_BITS)
@@ -206,24 +206,24 @@ def _constants(loss: Loss, power: int) -> LossConstants:
 
 
 def unit_of(bound: float, bits: int) -> float:
-    """Return a power of two of which numbers up to a bound have less than ``2**bits``."""
+    """Return the power of two u such that ``bound < u * 2**bits``, the least one."""
     return math.ldexp(1.0, math.frexp(bound)[1] - bits)
 
 
 def cut(values: Any, unit: float) -> Any:
-    """Return how many whole units there are in numbers, towards zero; the numbers are changed."""
+    """Divide values by a unit and truncate, in place; return them."""
     values *= 1.0 / unit
     return np.trunc(values, out=values)
 
 
 def cut_weights(weights: FloatArray) -> FloatArray:
-    """Return public weights in multiples of which products with rows are added up exactly."""
+    """Return public weights truncated to a unit at which products with rows sum exactly."""
     unit = unit_of(float(np.linalg.norm(weights)), WEIGHT_BITS)
     return np.asarray(np.trunc(weights * (1.0 / unit)) * unit)
 
 
 def add_split(total: FloatArray, sums: FloatArray, split: float) -> None:
-    """Add sums to a total of two parts, multiples of a number and what is left: both exact."""
+    """Add sums exactly to ``total``: [0] holds multiples of `split`, [1] the remainders."""
     high = sums * (1.0 / split)
     np.rint(high, out=high)
     high *= split

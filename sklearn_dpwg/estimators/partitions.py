@@ -74,7 +74,7 @@ def refuse_tables(**values: Any) -> None:
     """Refuse paths and tables that are read when asked for, and say how a source reads them."""
     for name, value in values.items():
         is_path = name == "X" and (isinstance(value, str) or hasattr(value, "__fspath__"))
-        if isinstance(value, frames.OWN) and not is_path:
+        if isinstance(value, frames.NATIVE) and not is_path:
             continue
         kind = "path" if is_path else frames.lazy_table(value)
         if kind is not None:

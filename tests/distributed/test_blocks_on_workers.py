@@ -13,8 +13,8 @@ from distributed import Client
 
 from sklearn_dpwg.data.distributed import (
     DaskEngine,
-    Held,
     Pass,
+    TaskResult,
     check_addresses,
     options,
     partitions_of,
@@ -81,11 +81,11 @@ def test_a_deadline_ends_a_pass(threads, blocks):
 
 def test_tasks_show_nothing_and_dask_knows_how_large_a_block_is(blocks):
     secret = np.array([31415.0])
-    for shown in (Held(secret, None), Pass(secret.__add__)):
+    for shown in (TaskResult(secret, None), Pass(secret.__add__)):
         assert "31415" not in repr(shown) + str(shown)
     block = blocks.handles[0]
     n_bytes = block.records.rows.nbytes + block.records.targets.nbytes
-    assert n_bytes <= Held(block, None).__sizeof__() < 2 * n_bytes + 2000
+    assert n_bytes <= TaskResult(block, None).__sizeof__() < 2 * n_bytes + 2000
 
 
 # Dask arrays and frames as partitions, and predictions for their rows.

@@ -1,6 +1,6 @@
-"""A block of records in memory, or on mapped files: the only reader of rows in bulk.
+"""A block of records in memory or on mapped files: the only code that reads rows in bulk.
 
-A `Selection` says by a key and ranks which of the records take part, wherever they are.
+A `Selection` chooses records by a key and their ranks in their groups, wherever a block is held.
 """
 
 from __future__ import annotations
@@ -31,46 +31,43 @@ from sklearn_dpwg.losses import Loss
 
 Sums = tuple[FloatArray, ...]
 
-# Rows in compressed form go into one product with each other at a time.
+# Sparse rows in one block.
 SPARSE_BLOCK_ROWS = 2**14
-# Rows whose products with each other are added before their sums are split.
+# Rows whose products x xᵀ are added up in one sum before that is split in two parts.
 MOMENT_ROWS = 2**13
-# Residuals beside rows are whole multiples of it: sums of products are below 2^53 units, and held
-# in multiples of the second number of units and what is left of these.
+# Residuals are whole multiples of RESIDUAL_STEP, so sums of products are below 2^53 units; they are
+# held as a multiple of MOMENT_SPLIT and a remainder.
 RESIDUAL_STEP, MOMENT_SPLIT = 2.0**-18, 2.0**-10
-# Squared distances, of up to 2^29 rows a block, are cut to multiples of it, and split alike.
+# Squared distances are cut to multiples of SQUARE_STEP, for up to 2^29 rows, and split alike.
 SQUARE_STEP, SQUARE_SPLIT = 2.0**-24, 4.0
 # A Hessian of fewer entries takes less time than waking a thread.
 ENTRIES_PER_TASK = 2**16
-# Ranks that are shuffled at a time, and the most of a group that NumPy deals out.
+# Ranks in one shuffled run; the most records of a group that NumPy can deal to parts.
 RANKS_AT_A_TIME, MAX_RANKS = 2**14, 10**9 - 1
 
 
 class Selection(Protocol):
-    """Which records of each group take part, as a function of public facts and a key alone.
+    """Which records of each group take part: a function of public facts and a key alone.
 
-    It is asked wherever the records are, a range of ranks at a time, so that no array of all ranks
-    exists anywhere. A pickle holds its key, ``repr`` does not. `PoissonSample` is one, too.
+    The rank of a record counts the records of its group before it. Positions are computed where the
+    records are, for a range of ranks, so that no array of all ranks exists. ``repr`` hides the key.
     """
 
     @property
     def by_place(self) -> bool:
-        """Whether ranks are places among all records, which do not know groups."""
+        """Whether ranks are places among all records, as where groups are hidden."""
 
     def positions(self, group: int, first: int, stop: int) -> IndexArray:
-        """Return the chosen ranks ``first:stop`` of a group, 0 for places, increasing.
-
-        They are the same however ranks are cut into calls.
-        """
+        """Return the chosen ranks in ``first:stop``, increasing; group 0 for places."""
 
 
 class RecordBlock:
-    """Some of the records of every group, which answers with sums, never with means.
+    """Some records of every group, perhaps none; its methods return sums over them, never means.
 
-    All answers are functions of the records here and of what is asked alone; a group may have none
-    here. Whole sums may be added in any order, as what a record adds to them depends on no other
-    record, nor on where it is; the others are added in the order of the blocks. Weights are those
-    of the features and what is added to all scores, one of each a score.
+    A result depends on these records and the arguments alone. Sums in two parts are of whole
+    numbers and exact, so blocks may be added in any order; other sums are added in block order.
+    Scores are ``rows @ weights.T + intercepts``: weights (n_outputs, n_features), intercepts
+    (n_outputs,).
     """
 
     def __init__(
@@ -86,7 +83,7 @@ class RecordBlock:
         self.intercept_scaling = intercept_scaling
         self.group_sizes = records.group_sizes
         self.n_features = int(records.rows.shape[1])
-        # records of each group in front of the block
+        # number of records of each group in the blocks before this one
         self.first_ranks = (0,) * len(self.group_sizes) if first_ranks is None else first_ranks
 
     sums = whole_sums
@@ -94,25 +91,26 @@ class RecordBlock:
     def sampled_sums(
         self, weights: FloatArray, intercepts: FloatArray, selection: Selection, *, loss_clip: float
     ) -> Sums:
-        """Return the sums over a copy of the records that joined, and how many did."""
-        joined = self.part(selection)
-        losses, slopes = joined.sums(weights, intercepts, loss_clip=loss_clip)
-        return losses, slopes, np.asarray(joined.group_sizes, dtype=float)
+        """Return losses and slopes summed over the selected records, and their number, by group."""
+        selected = self.part(selection)
+        losses, slopes = selected.sums(weights, intercepts, loss_clip=loss_clip)
+        return losses, slopes, np.asarray(selected.group_sizes, dtype=float)
 
     def curvature(
         self, weights: FloatArray, intercepts: FloatArray, record_weights: FloatArray, rough: bool
     ) -> Sums:
-        """Return the weighted sum of Hessians, for rows not centred; weight 0 is not read.
+        """Return Σ record_weights[group] · Hessian of a record's loss, as one array of 4 axes.
 
-        A rough one multiplies rows in single precision, in half the time.
+        Axes are output, column, output, column; rows are not centred. Groups of weight 0 are not
+        read. With `rough`, rows are multiplied in single precision, in half the time.
         """
         n_outputs, size = self.loss.n_outputs, self.n_features + (self.intercept_scaling > 0)
         shape = (n_outputs, size, n_outputs, size)
 
         def task(segments: Sequence[Segment]) -> FloatArray:
             hessian = np.zeros(shape)
-            read = [segment for segment in segments if record_weights[segment[0]] != 0]
-            for group, block, scores in self._scored(weights, intercepts, read):
+            weighted = [segment for segment in segments if record_weights[segment[0]] != 0]
+            for group, block, scores in self._scored(weights, intercepts, weighted):
                 targets = self.records.targets[block]
                 curvature = self.loss.curvature(scores, targets)
                 if self.records.slope_limits is not None:
@@ -121,93 +119,95 @@ class RecordBlock:
                 self._add_curvature(hessian, block, record_weights[group] * curvature, rough)
             return hessian
 
-        # each task adds up a Hessian of its own: together a quarter of dense rows at most
-        return (self._total(task, shape, size, 4 * (n_outputs * size) ** 2),)
+        # each task has its own Hessian; 4 entries of rows to one of it bound their memory
+        min_entries = 4 * (n_outputs * size) ** 2
+        return (self._total(task, shape, n_columns=size, min_entries=min_entries),)
 
     def _add_curvature(
         self, hessian: FloatArray, block: slice, curvature: FloatArray, rough: bool
     ) -> None:
-        """Add what the records of a block contribute, given their curvatures times weights."""
+        """Add Σ curvature · x xᵀ over the rows of a block to the Hessian, for each output pair."""
         kind = np.float32 if rough else np.float64
         rows = self._rows(block, kind)
         n_outputs, n_features, constant = len(hessian), self.n_features, self.intercept_scaling
         curvature = curvature.reshape(-1, n_outputs, n_outputs)
-        for first in range(n_outputs):
-            for second in range(first + 1):
-                between = curvature[:, first, second]
-                if np.all(between >= 0.0):
+        for output in range(n_outputs):
+            for other in range(output + 1):
+                factors = curvature[:, output, other]
+                if np.all(factors >= 0.0):
                     # a matrix times its own transpose costs half as much
-                    left = right = scale_rows(rows, np.sqrt(between), kind)
+                    left = right = scale_rows(rows, np.sqrt(factors), kind)
                 else:
-                    left, right = rows, scale_rows(rows, between, kind)
-                pieces = hessian[first, :, second, :]
-                pieces[:n_features, :n_features] += _dense(left.T @ right)
+                    left, right = rows, scale_rows(rows, factors, kind)
+                piece = hessian[output, :, other, :]  # a view
+                piece[:n_features, :n_features] += _dense(left.T @ right)
                 if constant > 0:
-                    edge = constant * (rows.T @ between)
-                    pieces[:n_features, -1] += edge
-                    pieces[-1, :n_features] += edge
-                    pieces[-1, -1] += constant**2 * between.sum()
-                if first != second:
-                    hessian[second, :, first, :] = pieces
+                    edge = constant * (rows.T @ factors)
+                    piece[:n_features, -1] += edge
+                    piece[-1, :n_features] += edge
+                    piece[-1, -1] += constant**2 * factors.sum()
+                if output != other:
+                    hessian[other, :, output, :] = piece
 
     def gradient_spread(
         self, weights: FloatArray, intercepts: FloatArray, root: FloatArray
     ) -> Sums:
-        """Return sums by group: losses, their squares, ``‖g A‖²`` and ``g A`` for gradients g.
+        """Return sums by group: losses, their squares, ``‖g A‖²`` and ``g A``, in this order.
 
-        For rows not centred.
+        g is the gradient of a record's loss in all weights, A is `root`; rows are not centred.
         """
         records, constant, n_outputs = self.records, self.intercept_scaling, self.loss.n_outputs
-        of_outputs = root.reshape(n_outputs, len(root) // n_outputs, -1)
-        shape = (len(self.group_sizes), 3 + of_outputs.shape[2])
+        root_by_output = root.reshape(n_outputs, len(root) // n_outputs, -1)
+        shape = (len(self.group_sizes), 3 + root_by_output.shape[2])
 
         def task(segments: Sequence[Segment]) -> FloatArray:
             sums = np.zeros(shape)
             for group, block, scores in self._scored(weights, intercepts, segments):
                 losses, slopes = self.loss.value_and_derivative(scores, records.targets[block])
-                moved: Any = 0.0
-                for slope, matrix in zip(np.atleast_2d(slopes.T), of_outputs, strict=True):
-                    of_rows = self._rows(block) @ matrix[: self.n_features]
-                    of_rows *= slope[:, None]
+                products: Any = 0.0  # g A, one row a record
+                for slope, matrix in zip(np.atleast_2d(slopes.T), root_by_output, strict=True):
+                    of_output = self._rows(block) @ matrix[: self.n_features]
+                    of_output *= slope[:, None]
                     if constant > 0:
-                        of_rows += np.outer(constant * slope, matrix[-1])
-                    moved += of_rows
-                sums[group, :3] += losses.sum(), losses @ losses, np.vdot(moved, moved)
-                sums[group, 3:] += moved.sum(axis=0)
+                        of_output += np.outer(constant * slope, matrix[-1])
+                    products += of_output
+                sums[group, :3] += losses.sum(), losses @ losses, np.vdot(products, products)
+                sums[group, 3:] += products.sum(axis=0)
             return sums
 
-        sums = self._total(task, shape, of_outputs.shape[1])
+        sums = self._total(task, shape, n_columns=root_by_output.shape[1])
         return sums[:, 0], sums[:, 1], sums[:, 2], sums[:, 3:]
 
     def changes(
         self, weights: tuple[FloatArray, FloatArray], others: tuple[FloatArray, FloatArray]
     ) -> Sums:
-        """Return sums by group of what losses change between weights, and of its squares."""
+        """Return sums by group of losses at `others` minus at `weights`, and of the squares."""
         shape = (2, len(self.group_sizes))
 
         def task(segments: Sequence[Segment]) -> FloatArray:
             sums = np.zeros(shape)
-            both = (self._scored(*each, segments) for each in (weights, others))
-            for (group, block, first), (_, _, second) in zip(*both, strict=True):
+            blocks = self._scored(*weights, segments)
+            other_blocks = self._scored(*others, segments)
+            for (group, block, scores), (_, _, new) in zip(blocks, other_blocks, strict=True):
                 targets = self.records.targets[block]
-                change = self.loss.value(second, targets) - self.loss.value(first, targets)
+                change = self.loss.value(new, targets) - self.loss.value(scores, targets)
                 sums[:, group] += change.sum(), change @ change
             return sums
 
-        sums, squares = self._total(task, shape, 0)
+        sums, squares = self._total(task, shape, n_columns=0)  # 0: one task
         return sums, squares
 
     def _scored(
         self, weights: FloatArray, intercepts: FloatArray, segments: Iterable[Segment]
     ) -> Iterator[tuple[int, slice, FloatArray]]:
-        """Yield (group, rows, scores) for blocks of segments, which fit the cache."""
+        """Yield (group, slice of rows, scores) by block; scores of one output are (n_rows,)."""
         for group, start, stop in segments:
             for block in self._blocks(start, stop):
                 scores = self._rows(block) @ weights.T + intercepts
                 yield group, block, scores[:, 0] if self.loss.n_outputs == 1 else scores
 
     def _blocks(self, start: int, stop: int) -> Iterator[slice]:
-        """Yield the rows in blocks that fit the cache."""
+        """Yield slices that cut the rows ``start:stop`` into blocks, of the cache's size or so."""
         n_features = self.n_features
         n_rows = max(_rows_in_cache(n_features), n_features if n_features < 512 else 2048)
         if isinstance(self.records.rows, csr_array):
@@ -224,10 +224,7 @@ class RecordBlock:
         constant: float,
         length: float,
     ) -> Sums:
-        """Return what `Risks.residual_moments` adds up, in two parts.
-
-        The lower left is not filled.
-        """
+        """Return the sums of `Risks.residual_moments` in two parts; the lower left is 0."""
         n_features, tail = self.n_features, [constant] if self.intercept_scaling > 0 else []
         size = n_features + len(tail) + 1
 
@@ -236,24 +233,24 @@ class RecordBlock:
             sums, rows = np.zeros((size, size)), self._rows(block)
             scores = exact_scores(rows, weights)[:, 0] + intercepts[0]
             residuals = np.clip(self.records.targets[block] - scores, -clip, clip)
-            last = np.empty((len(scores), 1 + len(tail)))
-            last[:, :-1] = tail
-            last[:, -1] = cut(residuals * (length / clip), RESIDUAL_STEP) * RESIDUAL_STEP
+            extra = np.empty((len(scores), 1 + len(tail)))  # the columns behind the features
+            extra[:, :-1] = tail
+            extra[:, -1] = cut(residuals * (length / clip), RESIDUAL_STEP) * RESIDUAL_STEP
             sums[:n_features, :n_features] += _dense(rows.T @ rows)
-            sums[:n_features, n_features:] += rows.T @ last
-            sums[n_features:, n_features:] += last.T @ last
+            sums[:n_features, n_features:] += rows.T @ extra
+            sums[n_features:, n_features:] += extra.T @ extra
             return sums
 
         return self._exact_sums(block_sums, (len(self.group_sizes), size, size))
 
     def row_sum(self) -> Sums:
-        """Return the sum of all rows, in two parts."""
+        """Return the sum of the rows of all groups, in two parts of shape (1, n_features)."""
         return self._exact_sums(
             lambda block: np.asarray(self._rows(block).sum(axis=0)), (1, self.n_features)
         )
 
     def second_moments(self, *, columns_alone: bool) -> Sums:
-        """Return what `Risks.second_moments` adds up, in two parts."""
+        """Return Σ x xᵀ over all rows, or only its diagonal, in two parts that add up to it."""
         size = self.n_features
 
         def block_sums(block: slice) -> FloatArray:
@@ -265,56 +262,60 @@ class RecordBlock:
     def _exact_sums(
         self, block_sums: Callable[[slice], FloatArray], shape: tuple[int, ...]
     ) -> Sums:
-        """Add up whole numbers of blocks, by group or of all, in two parts."""
+        """Return sums of `block_sums`, by group or over all (shape[0] of 1), in two parts."""
         is_sparse = isinstance(self.records.rows, csr_array)
         n_rows = MOMENT_ROWS if is_sparse else min(MOMENT_ROWS, 8 * _rows_in_cache(self.n_features))
 
         def task(segments: Sequence[Segment]) -> FloatArray:
             sums = np.zeros((2, *shape))
-            for group, first, last in segments:
-                at = group if shape[0] > 1 else 0
-                for start in range(first, last, n_rows):
-                    of_block = block_sums(slice(start, min(start + n_rows, last)))
-                    add_split(sums[:, at], of_block, MOMENT_SPLIT)
+            for group, first, stop in segments:
+                total = sums[:, group if shape[0] > 1 else 0]  # a view
+                for start in range(first, stop, n_rows):
+                    block = slice(start, min(start + n_rows, stop))
+                    add_split(total, block_sums(block), MOMENT_SPLIT)
             return sums
 
-        return (self._total(task, (2, *shape), shape[-1], 4 * int(np.prod(shape))),)
+        # as in `curvature`, 4 entries of rows to one of a task's sums
+        min_entries = 4 * int(np.prod(shape))
+        return (self._total(task, (2, *shape), n_columns=shape[-1], min_entries=min_entries),)
 
     def _total(
         self,
         task: Callable[[Sequence[Segment]], FloatArray],
         shape: tuple[int, ...],
         n_columns: int,
-        least: int = 0,
+        min_entries: int = 0,
     ) -> FloatArray:
-        """Add up what tasks make of their rows; each has so many entries at least."""
+        """Return the sum of a task's results on even cuts of the rows, of `min_entries` or more."""
         n_entries = self.records.rows.shape[0] * n_columns
-        tasks = even_tasks(self.records.starts, n_entries // max(ENTRIES_PER_TASK, least))
+        tasks = even_tasks(self.records.starts, n_entries // max(ENTRIES_PER_TASK, min_entries))
         with one_blas_thread():
             parts = run_on_threads([partial(task, segments) for segments in tasks])
         return reduce(np.add, parts) if parts else np.zeros(shape)
 
     def spread(self, center: FloatArray, whitening: FloatArray | None = None) -> Sums:
-        """Return the sum of squared distances of rows from a centre, each cut, and at most 1."""
+        """Return Σ min(‖P (x - center)‖², 1), each term cut to `SQUARE_STEP`, in two parts."""
         squares = np.minimum(self._squared_distances(center, whitening), 1.0)
         sums = np.zeros((2, 1))
         add_split(sums, cut(squares, SQUARE_STEP).sum(keepdims=True) * SQUARE_STEP, SQUARE_SPLIT)
         return (sums,)
 
     def _squared_distances(self, center: FloatArray, whitening: FloatArray | None) -> FloatArray:
-        """Return no less than the squared distance of each row from a centre, of both times a P."""
-        of_center = times(center, whitening)
+        """Return upper bounds of ``‖P (x - center)‖²`` for each row x, P being the whitening."""
+        moved_center = times(center, whitening)
         squares = np.empty(self.records.rows.shape[0])
         for block in self._blocks(0, len(squares)):
             rows = self._rows(block)
             if whitening is not None and whitening.ndim == 2:
-                # products of whole numbers: each row's are its own
-                squares[block] = ((times(rows, whitening) - of_center) ** 2).sum(axis=1)
+                # products of whole numbers are exact, so other rows change no bit of a row's
+                squares[block] = ((times(rows, whitening) - moved_center) ** 2).sum(axis=1)
                 continue
-            along = times(of_center, whitening)[None]
+            # ‖P x‖² - 2 x·(P P center) + ‖P center‖², which keeps sparse rows sparse
+            direction = times(moved_center, whitening)[None]
             squares[block] = row_norms(times(rows, whitening)) ** 2
-            squares[block] -= 2.0 * exact_scores(rows, along)[:, 0]
-            squares[block] += (of_center**2).sum()
+            squares[block] -= 2.0 * exact_scores(rows, direction)[:, 0]
+            squares[block] += (moved_center**2).sum()
+        # an upper bound on the rounding of the three terms
         longest = 1.0 if whitening is None else float(np.abs(whitening).max(initial=0.0))
         error = (self.n_features + 4) * longest**2 * 2.0**-46
         return np.asarray(np.maximum(squares, 0.0) + error)
@@ -322,7 +323,7 @@ class RecordBlock:
     def centred(
         self, center: FloatArray, whitening: FloatArray | None, constant: float, clip: float
     ) -> RecordBlock:
-        """Return the same rows with limits of slopes, no gradient of centred ones above a norm."""
+        """Return the same rows, slopes limited so that gradients of centred rows are <= clip."""
         lengths = np.sqrt(self._squared_distances(center, whitening) + constant**2)
         other = copy(self)
         other.records = replace(self.records, slope_limits=clip / lengths)
@@ -330,40 +331,41 @@ class RecordBlock:
         return other
 
     def with_loss(self, loss: Loss) -> RecordBlock:
-        """Return the same rows under another loss."""
+        """Return a block of the same records, not copied, under another loss."""
         other = copy(self)
         other.loss = loss
         return other
 
     def part(self, selection: Selection) -> RecordBlock:
-        """Return a copy of the records that a selection chooses."""
+        """Return a block with copies of the selected records; its ranks count from 0."""
         if selection.by_place:
-            chosen = self.records.at_places(partial(selection.positions, 0))
+            positions = self.records.at_places(partial(selection.positions, 0))
         else:
             ranks = zip(self.first_ranks, self.group_sizes, strict=True)
-            chosen = [
+            positions = [
                 selection.positions(group, first, first + size) - first
                 for group, (first, size) in enumerate(ranks)
             ]
-        return RecordBlock(self.records.take(chosen), self.loss, self.intercept_scaling)
+        return RecordBlock(self.records.take(positions), self.loss, self.intercept_scaling)
 
-    def placed(self, first_ranks: Sequence[int]) -> RecordBlock:
-        """Return the same records, told what is in front of them."""
+    def with_first_ranks(self, first_ranks: Sequence[int]) -> RecordBlock:
+        """Return a block of the same records, behind so many records of each group."""
         other = copy(self)
         other.first_ranks = tuple(first_ranks)
         return other
 
     def _rows(self, block: slice, kind: type[np.floating] = np.float64) -> Any:
-        """Return rows in double precision, where products of whole numbers are exact."""
+        """Return the rows of a block; in double precision, products of whole numbers are exact."""
         return row_block(self.records.rows, block.start, block.stop, kind)
 
 
 def _rows_in_cache(n_features: int) -> int:
+    """Return how many dense rows in double precision fit the cache, but at least 64."""
     return max(64, BLOCK_BYTES // (8 * max(n_features, 1)))
 
 
 def times(rows: Any, whitening: FloatArray | None) -> Any:
-    """Return rows times a matrix, or times a factor a column; the rows themselves for None."""
+    """Return ``rows @ whitening`` for a matrix, scaled columns for a vector, rows for None."""
     if whitening is None:
         return rows
     if whitening.ndim == 2:
@@ -375,59 +377,61 @@ def times(rows: Any, whitening: FloatArray | None) -> Any:
 
 
 def _dense(product: Any) -> FloatArray:
+    """Return a dense or sparse product of rows as an ndarray."""
     return product if isinstance(product, np.ndarray) else product.toarray()
 
 
-# Parts of disjoint records, by a key.
+# Disjoint random parts of the records, decided by a key.
 
 
 @dataclass(frozen=True)
 class KeyedPart:
-    """So many records of each group, at random: one of disjoint parts that a key decides."""
+    """`Selection` of one part: the key deals each group at random into disjoint parts."""
 
-    key: bytes = field(repr=False)  # decides all parts of all groups; nothing is hidden by it
+    key: bytes = field(repr=False)  # the same for all parts; it need not be secret
     sizes: tuple[int, ...]  # records of each group
     sizes_of_parts: tuple[tuple[int, ...], ...]  # records of each group in each part
-    part: int
+    part: int  # index of this part
     by_place: ClassVar[bool] = False
 
     def positions(self, group: int, first: int, stop: int) -> IndexArray:
         size = self.sizes[group]
-        own = tuple(of_part[group] for of_part in self.sizes_of_parts)
+        part_sizes = tuple(group_sizes[group] for group_sizes in self.sizes_of_parts)
         key = hashlib.blake2b(group.to_bytes(8, "little"), key=self.key[:64]).digest()
-        ends = _ends_of_fractions(key, size, own)
+        ends = _part_ends_by_run(key, size, part_sizes)
         chosen = [np.zeros(0, dtype=np.intp)]
         for run in range(first // RANKS_AT_A_TIME, -(-min(stop, size) // RANKS_AT_A_TIME)):
             start = run * RANKS_AT_A_TIME
-            order = _shuffled(key, run, min(RANKS_AT_A_TIME, size - start))
-            before, end = ends[run, self.part : self.part + 2]
-            ranks = start + np.sort(order[before:end])
+            order = _random_order(key, run, min(RANKS_AT_A_TIME, size - start))
+            begin, end = ends[run, self.part : self.part + 2]  # this part's share of the order
+            ranks = start + np.sort(order[begin:end])
             chosen.append(ranks[(ranks >= first) & (ranks < stop)])
         return np.concatenate(chosen)
 
 
 @lru_cache(maxsize=64)
-def _ends_of_fractions(key: bytes, size: int, part_sizes: tuple[int, ...]) -> IndexArray:
-    """Return, for each block of ranks, where the ranks of each part end, behind a 0.
+def _part_ends_by_run(key: bytes, size: int, part_sizes: tuple[int, ...]) -> IndexArray:
+    """Return an array (n_runs, 1 + n_parts) that cuts the shuffled ranks of each run into parts.
 
-    How many ranks of a block a part has is what drawing without replacement gives; ranks of no part
-    are the last.
+    Part i of a run has its positions ``ends[run, i]:ends[run, i + 1]``; later ones are in no part.
+    Counts in a run are hypergeometric, as if the whole group were dealt at once.
     """
     rng = np.random.default_rng([*key, 0])
-    left = np.array([*part_sizes, size - sum(part_sizes)])
-    fractions = []
+    left = np.array([*part_sizes, size - sum(part_sizes)])  # the last: ranks of no part
+    counts = []
     for start in range(0, size, RANKS_AT_A_TIME):
-        of_block = min(RANKS_AT_A_TIME, size - start)
-        fractions.append(rng.multivariate_hypergeometric(left, of_block, method="marginals"))
-        left = left - fractions[-1]
-    ends = np.cumsum(np.array(fractions).reshape(-1, len(left)), axis=1)
+        run_size = min(RANKS_AT_A_TIME, size - start)
+        counts.append(rng.multivariate_hypergeometric(left, run_size, method="marginals"))
+        left = left - counts[-1]
+    ends = np.cumsum(np.array(counts).reshape(-1, len(left)), axis=1)
     return np.concatenate([np.zeros((len(ends), 1), dtype=np.intp), ends[:, :-1]], axis=1)
 
 
 @lru_cache(maxsize=64)
-def _shuffled(key: bytes, run: int, size: int) -> IndexArray:
-    """Return a run of ranks in random order, its first as 0."""
+def _random_order(key: bytes, run: int, size: int) -> IndexArray:
+    """Return 0, ..., size - 1 in random order: the ranks of a run, relative to its start."""
     seed = list(key) if run == 0 else [*key, run]
+    # argsort inverts a permutation; the inverse is as random, and stored results depend on it
     order = np.argsort(np.random.default_rng(seed).permutation(size))
     order.flags.writeable = False
     return order
@@ -438,17 +442,17 @@ def keyed_parts(
     sizes_of_parts: Sequence[Sequence[int]],
     rng: np.random.Generator,
 ) -> tuple[KeyedPart, ...]:
-    """Return disjoint parts of exactly these sizes a group, by a key that may become known.
+    """Return one `KeyedPart` for each entry of `sizes_of_parts`, its records of each group.
 
-    Which record is in which part follows from ranks and random numbers alone, so a record that
-    replaces another is in the same part, and given these numbers the parts are disjoint data sets.
+    `sizes` are the group sizes. Ranks and the key alone decide the part of a record, so a record
+    that replaces another is in the same part; privacy holds even if the key becomes known.
     """
     key = rng.bytes(32)
-    own = tuple(tuple(int(size) for size in of_part) for of_part in sizes_of_parts)
-    whole = tuple(int(size) for size in sizes)
-    if max(whole, default=0) > MAX_RANKS:
+    part_sizes = tuple(tuple(int(size) for size in of_part) for of_part in sizes_of_parts)
+    group_sizes = tuple(int(size) for size in sizes)
+    if max(group_sizes, default=0) > MAX_RANKS:
         raise InputError(
             f"a group must have at most {MAX_RANKS:,} records to be dealt out in disjoint parts, "
-            f"got {max(whole):,}."
+            f"got {max(group_sizes):,}."
         )
-    return tuple(KeyedPart(key, whole, own, part) for part in range(len(own)))
+    return tuple(KeyedPart(key, group_sizes, part_sizes, part) for part in range(len(part_sizes)))

@@ -1,4 +1,4 @@
-"""Columns of Parquet files, which pyarrow finds, cuts and reads."""
+"""Source of records in Parquet files, read by pyarrow."""
 
 from __future__ import annotations
 
@@ -107,9 +107,9 @@ class ParquetSource(NoArray):
             Runs of row groups, at least one.
         """
         n_rows = rows_per_part(8 * len(self.features))
-        runs: list[Any] = []
+        runs: list[Any] = []  # pairs of a file and the numbers of its row groups
         for fragment, _ in self._fragments:
-            n_in_run = n_rows
+            n_in_run = n_rows  # full, so that each file begins a run
             for group in fragment.row_groups:
                 if not group.num_rows:
                     continue
@@ -124,11 +124,11 @@ class ParquetSource(NoArray):
         ]
 
     def _table(self, fragment: Any, names: Sequence[str], *, has_rows: bool) -> Table:
-        """Return columns of a fragment, without its rows where they are not asked for."""
+        """Read the columns `names` of a fragment; without `has_rows`, X has columns but no rows."""
         table = fragment.to_table(schema=self._schema, columns=names)
-        of_rows = table if has_rows else self._schema.empty_table()
+        features = table if has_rows else self._schema.empty_table()
         return Table(
-            as_pandas(of_rows.select(self.features)),
+            as_pandas(features.select(self.features)),
             None if self.target is None else np.asarray(as_pandas(table.column(self.target))),
             as_pandas(table.select(self._groups)) if self._groups else None,
         )
@@ -136,9 +136,9 @@ class ParquetSource(NoArray):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ParquetPartition:
-    """Records of some row groups of a file."""
+    """`Partition` of some row groups of one file."""
 
-    fragment: Any  # the row groups, as pyarrow knows them
+    fragment: Any  # pyarrow.dataset.ParquetFileFragment of the row groups
     source: ParquetSource
 
     def read(self) -> Table:
@@ -146,12 +146,12 @@ class ParquetPartition:
         return self.source._table(self.fragment, self.source._schema.names, has_rows=True)
 
     def read_labels(self) -> Table:
-        """Return the records without their rows."""
+        """Return targets and groups of all records, and X with no rows."""
         return self.source._table(self.fragment, self.source._labels, has_rows=False)
 
 
 def _names(names: Any, parameter: str) -> list[str]:
-    """Return names of columns, each once, or refuse what is none."""
+    """Return a parameter as a list of distinct column names; an error if it is anything else."""
     listed = plain_list(names) if np.iterable(names) else []
     if not listed or not all(isinstance(name, str) for name in listed):
         got = type(listed[0] if listed else names).__name__
@@ -163,7 +163,7 @@ def _names(names: Any, parameter: str) -> list[str]:
 
 
 def _fragments(data: Any) -> list[tuple[Any, Any]]:
-    """Return the files of what was given, each with the columns that its path tells."""
+    """Return pairs (file, fields in its path, such as ``year=2020``) of all Parquet files."""
     try:
         from pyarrow import dataset
     except ImportError:
@@ -177,38 +177,38 @@ def _fragments(data: Any) -> list[tuple[Any, Any]]:
             f"{type(data).__name__}: what fits in memory is passed to fit as it is, and "
             f"query.sink_parquet(path) writes a lazy query of polars."
         )
-    known: dict[str, Any] = {}
+    files: dict[str, Any] = {}  # by path, so that no record is read twice
     for path in paths:
-        whole = path
+        path_data = path
         if not isinstance(path, dataset.Dataset):
-            whole = dataset.dataset(path, format="parquet", partitioning="hive")
-        for fragment in whole.get_fragments():
+            path_data = dataset.dataset(path, format="parquet", partitioning="hive")
+        for fragment in path_data.get_fragments():
             if not hasattr(fragment, "row_groups"):
                 raise InputError("data must be a dataset of Parquet files, got one of others.")
-            place = os.path.realpath(fragment.path)
-            if place in known:
+            real_path = os.path.realpath(fragment.path)
+            if real_path in files:
                 raise InputError(
                     f"data must name each file once, got {fragment.path!r} again: a record in it "
                     f"would count for two, and the guarantee is for one."
                 )
             keys = dataset.get_partition_keys(fragment.partition_expression)
-            known[place] = fragment, [whole.schema.field(name) for name in keys]
-    if not known:
+            files[real_path] = fragment, [path_data.schema.field(name) for name in keys]
+    if not files:
         raise InputError(f"data must be Parquet files, got none in {data!r}.")
-    return list(known.values())
+    return list(files.values())
 
 
 def _schema(
     fragments: list[tuple[Any, Any]], features: list[str], target: list[str], groups: list[str]
 ) -> Any:
-    """Return the types that columns are read in, the same for all files."""
+    """Return the pyarrow schema in which all files are read: one type a column, floats for X."""
     import pyarrow as pa
 
-    named = {"features": features, "target": target, "groups": groups}
+    columns = {"features": features, "target": target, "groups": groups}
     kinds: dict[str, list[Any]] = {}
-    for fragment, of_path in fragments:
-        fields = {field.name: field.type for field in [*fragment.physical_schema, *of_path]}
-        for parameter, names in named.items():
+    for fragment, path_fields in fragments:
+        fields = {field.name: field.type for field in [*fragment.physical_schema, *path_fields]}
+        for parameter, names in columns.items():
             for name in names:
                 if name not in fields:
                     raise InputError(
@@ -218,26 +218,27 @@ def _schema(
                 kind = fields[name]
                 kind = kind.value_type if pa.types.is_dictionary(kind) else kind
                 kinds.setdefault(name, []).append(pa.schema([(name, kind)]))
-    whole = {}
+    types = {}
     for name, schemas in kinds.items():
         try:
-            whole[name] = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+            types[name] = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
         except (pa.ArrowInvalid, pa.ArrowTypeError):
-            got = " and ".join(dict.fromkeys(str(each.field(0).type) for each in schemas))
+            got = " and ".join(dict.fromkeys(str(schema.field(0).type) for schema in schemas))
             raise InputError(
                 f"data must have one type of values in all files for column {name!r}, got {got}."
             ) from None
     for name in features:
-        if wrong := _no_number(whole[name]):
+        if wrong := _non_numeric_content(types[name]):
             advice = ADVICE.get(wrong, "cast them to a type of numbers")
             raise InputError(f"X must hold numbers, got {wrong} in column {name!r}: {advice}.")
-    number = pa.float32() if {whole[name] for name in features} == {pa.float32()} else pa.float64()
-    of_rows = {name: number for name in features if name not in groups}
-    return pa.schema(list((whole | of_rows).items()))
+    is_single = {types[name] for name in features} == {pa.float32()}
+    number = pa.float32() if is_single else pa.float64()
+    row_types = {name: number for name in features if name not in groups}
+    return pa.schema(list((types | row_types).items()))
 
 
-def _no_number(kind: Any) -> str | None:
-    """Say what a type holds that is no real number; None for numbers."""
+def _non_numeric_content(kind: Any) -> str | None:
+    """Return in words what values a pyarrow type has, such as "strings"; None for real numbers."""
     from pyarrow import types
 
     if any(is_kind(kind) for is_kind in (types.is_boolean, types.is_integer, types.is_floating)):

@@ -1,4 +1,4 @@
-"""What a source is, arrays as one, what is counted of it, and where a fit keeps its rows."""
+"""The protocol `Source`, a source of arrays, group counts of a source, and the spool of a fit."""
 
 from __future__ import annotations
 
@@ -22,36 +22,34 @@ from sklearn_dpwg.data.groups import count_labels, encode_groups
 from sklearn_dpwg.data.records import GroupedRecords, Table
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 
-# A part is as large as it can be below both: larger ones are no faster, and one is in memory at
-# once, in a few copies.
+# Limits of a part: larger ones are no faster, and a part is in memory in a few copies.
 PART_ROWS = 2**20
 PART_BYTES = 2**26
-# Of rows in compressed form: how many entries they have is not public.
+# Limit for sparse rows: by rows alone, as the number of their entries is not public.
 SPARSE_PART_ROWS = 2**16
 
 
 def rows_per_part(bytes_per_row: int) -> int:
-    """Return how many records a part holds, by the bytes that each takes."""
+    """Return the number of records in a part, at most `PART_ROWS` and `PART_BYTES`."""
     return max(1, min(PART_ROWS, PART_BYTES // max(1, bytes_per_row)))
 
 
 class Partition(Protocol):
-    """Some records that follow each other, read when they are asked for."""
+    """Consecutive records of a source, which are read by a call."""
 
     def read(self) -> Table:
-        """Return the records, all columns of them."""
+        """Return the records with all columns."""
 
     def read_labels(self) -> Table:
-        """Return targets and groups alone, and ``X`` without its rows, in the types of `read`."""
+        """Return targets and groups of all records, and X with no rows, in the types of `read`."""
 
 
 class Source(Protocol):
-    """Records that need not fit in memory, as parts in one order.
+    """Records that need not fit in memory, in parts (`Partition`) in a fixed order.
 
-    ``target`` and ``groups``, of a source that has them, name columns; a target of None says that
-    there are no targets, so that models predict its records and learn nothing of them. Parts may
-    end anywhere, as each record is rounded by itself before it is added. A fit reads the labels of
-    all parts, and then each part once.
+    A source may name columns in attributes ``target`` and ``groups``; a target of None says that
+    its records can be predicted but not learned from. A fit reads the labels of all parts, and then
+    each part once. Where parts end does not change its result.
     """
 
     @property
@@ -143,10 +141,11 @@ class ArraySource(NoArray):
         """
         n_rows, parts = self.block_rows, (self.X, self.y, self.groups)
         starts = range(0, max(self.X.shape[0], 1), n_rows)
-        return [Table(*(_run(part, start, start + n_rows) for part in parts)) for start in starts]
+        return [Table(*(_slice(part, start, start + n_rows) for part in parts)) for start in starts]
 
 
-def _run(part: Any, start: int, stop: int) -> Any:
+def _slice(part: Any, start: int, stop: int) -> Any:
+    """Return the rows ``start:stop`` of an array or frame, None for None."""
     if isinstance(part, pd.Series | pd.DataFrame):
         return part.iloc[start:stop]
     return None if part is None else part[start:stop]
@@ -183,28 +182,30 @@ def group_sizes(source: Source) -> dict[Hashable, int]:
         table = partition.read_labels()
         if table.groups is None:
             raise InputError(f"source must have groups to count, got {source!r}.")
-        of_part, of_each = count_labels(table.groups, len(table.groups))
-        labels += of_part
-        counts += of_each.tolist()
+        part_labels, part_counts = count_labels(table.groups, len(table.groups))
+        labels += part_labels
+        counts += part_counts.tolist()
     if not labels:
         raise InputError(f"source must have at least one record, got none in {source!r}.")
-    codes, in_order = encode_groups(label_column(labels), len(labels), None)
+    # a label is in the list once for each part: the counts of equal labels are added up
+    codes, group_labels = encode_groups(label_column(labels), len(labels), None)
     sizes = np.bincount(codes, weights=counts).astype(np.int64)
-    return dict(zip(in_order.tolist(), sizes.tolist(), strict=True))
+    return dict(zip(group_labels.tolist(), sizes.tolist(), strict=True))
 
 
-# Encoded rows of one fit, mapped from a directory.
+# The spool: encoded records of one fit in a memory-mapped file.
 
 
 def check_spool(directory: Any) -> None:
-    """Refuse what is no existing directory; an empty path would be the directory one is in."""
+    """Raise `InputError` unless `directory` is None or an existing directory."""
+    # an empty path would be the current directory
     is_path = isinstance(directory, str | os.PathLike) and os.fspath(directory)
     if directory is not None and not (is_path and Path(directory).is_dir()):
         raise InputError(f"spool must be an existing directory, got {directory!r}.")
 
 
 class Spool:
-    """Encoded rows, targets and places of a fit, each in one array on a mapped file."""
+    """Encoded rows, targets and places of a fit: arrays of all records, mapped on one file."""
 
     def __init__(self, file: Any, n_records: int, n_features: int) -> None:
         sizes = {
@@ -214,26 +215,27 @@ class Spool:
         }
         self._n_written, self._arrays, offset = 0, {}, 0
         for name, (kind, shape) in sizes.items():
-            whole = np.memmap(file, kind, "r+", offset, shape)
-            self._arrays[name] = np.asarray(whole)
-            offset += whole.nbytes
+            array = np.memmap(file, kind, "r+", offset, shape)
+            self._arrays[name] = np.asarray(array)
+            offset += array.nbytes
 
     def write(self, records: GroupedRecords) -> GroupedRecords:
-        """Write the records of a part behind those before, and return them as they are mapped."""
+        """Append the records of a part to the file; return them with arrays mapped on it."""
         mapped, start = {}, self._n_written
         self._n_written += len(records.targets)
-        for name, whole in self._arrays.items():
-            if isinstance(held := getattr(records, name), np.ndarray):  # else compressed, or None
-                mapped[name] = whole[start : self._n_written]
-                mapped[name][:] = held
+        for name, array in self._arrays.items():
+            values = getattr(records, name)
+            if isinstance(values, np.ndarray):  # sparse rows stay in memory, places may be None
+                mapped[name] = array[start : self._n_written]
+                mapped[name][:] = values
                 mapped[name].flags.writeable = False
         return replace(records, **mapped)
 
 
 @contextmanager
 def spooled(directory: Any, n_records: int, n_features: int) -> Iterator[Spool]:
-    """Hand out room for encoded records on a file without a name, which goes however a fit ends."""
-    n_bytes = n_records * (4 * n_features + 16)
+    """Open a `Spool` on a temporary file without a name, which the system deletes in any case."""
+    n_bytes = n_records * (4 * n_features + 16)  # float32 rows, and 8 bytes a target and a place
     free = shutil.disk_usage(directory).free
     if free < n_bytes:
         raise OSError(
@@ -242,14 +244,13 @@ def spooled(directory: Any, n_records: int, n_features: int) -> Iterator[Spool]:
             f"{free / 2**30:.3g} GiB in {os.fspath(directory)!r}.",
         )
     with tempfile.TemporaryFile(dir=directory) as file:
-        if hasattr(os, "posix_fallocate"):  # a disk that runs full later would end the process
+        if hasattr(os, "posix_fallocate"):  # else a full disk would later kill the process
             os.posix_fallocate(file.fileno(), 0, n_bytes)
         file.truncate(n_bytes)
         try:
             yield Spool(file, n_records, n_features)
         finally:
-            # the traceback of a failed fit may hold blocks for as long as the caller likes; they
-            # read as zeros
+            # a traceback may keep the arrays alive: erase the file, and let them read zeros
             with suppress(OSError):
                 file.truncate(0)
                 file.truncate(n_bytes)
