@@ -130,7 +130,7 @@ class GroupMetricDisplay:
         GroupMetricDisplay
             The display, drawn.
         """
-        metric = metric or result._shown_by
+        metric = metric or result._default_metric
         if ratio:
             made = cls._of_contrasts(result, result.verdict(metric))
         else:

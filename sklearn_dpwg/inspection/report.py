@@ -130,7 +130,7 @@ class AuditReport:
         self.result = result
         self.title = visible(title or f"Audit by {visible(result.group_name)}")
         self.notes = [visible(note) for note in ((notes,) if isinstance(notes, str) else notes)]
-        self.metric = result._shown_by
+        self.metric = result._default_metric
         self.verdict = verdict
         self.of: Of = "process" if verdict is None else verdict.of
         judged, *_ = result._judged()
@@ -152,7 +152,7 @@ class AuditReport:
         """
         result, sizes = self.result, self.result.group_sizes()
         judged = () if self.verdict is None else self.verdict.metrics
-        metrics = result._counts_of(self.of).metrics
+        metrics = result._histogram_of(self.of).metrics
         names = dict.fromkeys((*_COLUMNS, *judged, self.metric))
         columns = [result.rates(one, of=self.of) for one in names if one in metrics]
         if self.verdict is not None:
@@ -212,7 +212,7 @@ class AuditReport:
                 "groups",
                 shown,
             )
-        known = result._counts_of(self.of).metrics
+        known = result._histogram_of(self.of).metrics
         for metric in dict.fromkeys((*_DRAWN, *judged, self.metric)):
             if metric not in known:
                 continue
@@ -252,8 +252,10 @@ def _curves(result: AuditResult) -> Iterator[tuple[str, str, str, Any]]:
     names, level = texts_of(result.group_labels), result.confidence
     sizes = np.array([size.estimate for size in result.group_sizes()])
     chosen = np.argsort(-sizes, kind="stable")[:_MAX_CURVES].tolist()
-    edges, counted = result.score_edges or (), result._counted
-    at_edges = [result.at(edge)._counted for edge in edges[:: -math.ceil(len(edges) / _MAX_POINTS)]]
+    edges, counted = result.score_edges or (), result._histogram
+    at_edges = [
+        result.at(edge)._histogram for edge in edges[:: -math.ceil(len(edges) / _MAX_POINTS)]
+    ]
     for title, text in _CURVES.items():
         curves = []
         for group in chosen:
