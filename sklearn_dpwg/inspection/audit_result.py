@@ -556,10 +556,7 @@ class AuditResult:
         return judged, reference_place, scope
 
     def _reasons_not_judged(self, excluded: list[Hashable], min_fraction: float) -> dict[int, str]:
-        """Return why groups are not judged, by place: excluded by the caller, or too small.
-
-        Reasons name public numbers only. A group is too small if the upper limit of its size is.
-        """
+        """Return why groups are not judged, by place: excluded, or surely too small."""
         sizes = self._histogram.group_sizes()
         half_width = self._histogram.size_error(self.confidence)
         # noise makes an empty group reach this limit one time in 200,000

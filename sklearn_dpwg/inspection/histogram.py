@@ -320,12 +320,9 @@ class Histogram:
 
 
 def _least_mean(mean: float, variance: float, size: float, level: float) -> float:
-    """Return Clopper and Pearson's lower limit of the mean of ``size`` losses, each 0 or a value.
-
-    The value and its fraction follow from the mean and variance of the losses.
-    """
+    """Return Clopper and Pearson's lower limit of the mean of ``size`` losses of 0 or a value."""
     if mean <= 0.0:
         return 0.0
-    value = mean + variance / mean
+    value = mean + variance / mean  # with its fraction, it has this mean and variance
     fraction = mean / value
     return value * float(betaincinv(size * fraction, size * (1.0 - fraction) + 1.0, level))

@@ -228,8 +228,7 @@ class Comparison:
     ) -> list[Interval]:
         """Return contrasts of a group with rivals, each a pool of groups, at a one-sided error.
 
-        The test is that the group is not behind the rival; ``swapped``, that the rival is not
-        behind the group. Of a harm the group with the larger rate is behind.
+        They test whether the group is behind the rival, ``swapped`` whether the rival is behind.
         """
         confidence = 1.0 - 2.0 * error
         group_limits = limits_of([self.rate_of((group,), confidence)])
