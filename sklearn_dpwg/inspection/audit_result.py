@@ -1,4 +1,4 @@
-"""What an audit released, the table that follows from it, verdicts, and its file."""
+"""The released result of an audit: its table of metrics, its verdicts and its JSON file."""
 
 from __future__ import annotations
 
@@ -30,24 +30,25 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# Groups of fewer people are not judged, nor are those that noise alone may have made.
+# Groups of fewer people are not judged, nor are groups whose counts may be noise alone, which is
+# ruled out with this confidence.
 _SMALLEST_GROUP = 10
-_SURELY = 0.99999
+_NOISE_CONFIDENCE = 0.99999
 
 
 class _Metrics:
-    """All rates of the class; of a result what its counts tell."""
+    """Names of metrics: on the class all rates, on a result those that its counts determine."""
 
     def __get__(self, result: AuditResult | None, owner: type | None = None) -> tuple[str, ...]:
-        return tuple(RATES) if result is None else result._counted.metrics
+        return tuple(RATES) if result is None else result._histogram.metrics
 
 
 @dataclass(frozen=True)
 class WorstGroups:
     """Every judged group that may be worst by a metric, and how bad the worst is.
 
-    The worst one is among them with the audit's confidence; of what is not a rate that is no
-    theorem but was measured (docs/theory/group-audit.md).
+    The worst group is among ``groups`` with the audit's confidence. For rates this is proved; for
+    the AUC, losses and the calibration error it was measured (docs/theory/group-audit.md).
     """
 
     metric: str
@@ -57,12 +58,12 @@ class WorstGroups:
     gap: Interval  # how far the worst group is from the best
 
     def __str__(self) -> str:
-        """Return a sentence for people."""
+        """Return a sentence that names the groups and gives the metric and the gap."""
         if not self.groups:
             return "Nobody is judged."
         unit, gap = histogram.unit_of(self.metric), self.gap
         points = "points" if unit == "%" else ""
-        names = words.listed([words.in_sentence(one) for one in self.groups], "or")
+        names = words.listed([words.in_sentence(label) for label in self.groups], "or")
         verb = "may be" if len(self.groups) > 1 else "is"
         return (
             f"Worst off by {words.of_metric(self.metric)} {verb} {names}: "
@@ -75,34 +76,34 @@ class WorstGroups:
 class AuditResult:
     """The histogram that an audit released, and the table and verdicts that follow from it.
 
-    It holds released numbers only, so whatever is made of it costs no privacy. Made by
-    `GroupAudit.run`, and by thresholds and calibrations as ``audit_``.
+    A result holds released numbers only, so every use of it costs no further privacy.
+    `GroupAudit.run` makes results; so do thresholds and calibrations, as ``audit_``.
 
     Parameters
     ----------
     group_labels, group_name, classes : tuple of labels, str, tuple of two classes
-        The groups, what they are made of in words, and the negative and the positive class.
+        The groups, the name of the columns that define them, and the negative and positive class.
     counts : tuple
-        For each group and class the count of records in each bin of scores, with noise; so counts
-        may be negative. Decisions are two bins. Without outcomes there is one such tuple a group.
+        ``counts[group][class][bin]``: noisy number of records in a bin of scores; it may be
+        negative. Decisions are two bins. Without outcomes there is one class per group.
     noise : IntegerNoise or None
-        Law of the noise on every count; None where there is none and nothing is private.
+        Law of the noise on every count; None if counts are exact and nothing is private.
     sizes : tuple of int or None
         Exact sizes of the groups where they are public.
     threshold, score_edges : float or None, tuple of float or None
-        Scores from the threshold on predict the positive class, None of decisions; the inner edges
-        of the bins, the threshold among them, None where it is the only one.
+        Scores at or above the threshold predict the positive class; None for decisions. The inner
+        edges of the bins include the threshold; None if it is the only one.
     confidence : float
-        Probability of every interval to hold the truth.
+        Probability with which each interval holds the true value.
     privacy_, model_privacy_ : PrivacyGuarantee, PrivacyGuarantee or None
-        What the audit costs, with the model that was fitted to the same records, if one was; and
-        what that model costs alone.
+        Cost of the audit together with the model that was fitted to the same records, if any; and
+        cost of that model alone.
     created, versions : str, mapping from str to str
-        Date, in ISO form, and versions of the libraries; by default those of now.
+        Date, in ISO form, and versions of the libraries; by default the current ones.
     n_cells : int, default=1
-        Of how many noisy numbers each count is the sum; more than one where groups were joined.
+        How many noisy numbers each count sums; more than one if groups were joined.
     epsilon, n_records : float, int or None
-        ε that was asked for this audit alone, and the public number of records if it is known.
+        ε of this audit alone, and the public number of records if it is known.
 
     See Also
     --------
@@ -110,10 +111,10 @@ class AuditResult:
 
     Notes
     -----
-    Intervals cover that the records are a sample and that counts are noisy. Those of rates invert
-    exact tests with the law of the noise; the coverage of others was measured. Each holds by
-    itself; for ``n`` that hold together ask for a confidence of ``1 - 0.05 / n``. The AUC, losses
-    and the error of calibration are of scores rounded to the middle of their bins.
+    Intervals cover two errors: the records are a sample, and counts are noisy. Intervals of rates
+    invert exact tests with the law of the noise; the coverage of other metrics was measured. Each
+    interval holds by itself; for ``n`` that hold together ask for a confidence of ``1 - 0.05 / n``.
+    The AUC, losses and the calibration error use scores rounded to the middle of their bins.
 
     Examples
     --------
@@ -145,14 +146,14 @@ class AuditResult:
     n_cells: int = 1
     epsilon: float = math.inf
     n_records: int | None = None
-    # of what ``privacy_`` states; a result that was stored has them all in one
+    # the releases that ``privacy_`` adds up; empty if the result was read from a file
     _costs: ClassVar[tuple[StartCost, ...]] = ()
 
     METRICS: ClassVar[_Metrics] = _Metrics()
 
     @property
     def has_outcomes(self) -> bool:
-        """Whether outcomes were counted beside decisions; without them no error is known."""
+        """Whether true outcomes were counted too; without them no error rate is known."""
         return len(self.counts[0]) == 2
 
     @property
@@ -161,14 +162,14 @@ class AuditResult:
         return self.noise is not None
 
     def cells(self) -> NDArray[np.int64]:
-        """Return the counts of truth and decision.
+        """Return the noisy counts by true class and decision.
 
         Returns
         -------
         ndarray of shape (n_groups, 2, 2)
-            Counts with noise, by group, class (a single one without outcomes) and decision.
+            Noisy counts by group, true class (a single one without outcomes) and decision.
         """
-        return self._counted.cells.copy()
+        return self._histogram.cells.copy()
 
     # Other readings of the same release.
 
@@ -183,7 +184,7 @@ class AuditResult:
         Returns
         -------
         AuditResult
-            Whose rates and verdicts are of scores from there on.
+            Its rates and verdicts count scores at or above the threshold as selected.
         """
         edges = self.score_edges or (self.threshold,)
         if threshold not in edges or self.threshold is None:
@@ -191,49 +192,51 @@ class AuditResult:
         return self._with(threshold=float(threshold))
 
     def by_attribute(self) -> dict[str, AuditResult]:
-        """Return the same release by each attribute, where groups are cells of several.
+        """Return one result per attribute, where groups combine values of several attributes.
 
         Returns
         -------
         dict from str to AuditResult
-            A result an attribute, by its name, or its place where columns had no names: counts of
-            a value are sums over its cells, at no further cost. Every combination of values has to
-            be a group, as ``itertools.product`` lists them, people in it or not: whoever is in a
-            cell of no stated label is in none.
+            One result per attribute, by its name, or by its position if the columns had no names.
+            The counts of a value sum the groups that have this value, at no further cost. The
+            group labels must be every combination of values, as ``itertools.product`` lists them,
+            even those without people: a person whose combination is no label is not counted.
         """
-        first = self.group_labels[0]
-        width = len(first) if isinstance(first, tuple) else 1
-        if width == 1:
+        label = self.group_labels[0]
+        n_attributes = len(label) if isinstance(label, tuple) else 1
+        if n_attributes == 1:
             return {self.group_name: self}
         names = self.group_name.split(" and ")
-        if len(set(names)) != width:  # columns had no names, some that hold the word, or 1 and "1"
-            names = [str(place) for place in range(width)]
-        return {name: self._of_attribute(place, name) for place, name in enumerate(names)}
+        # columns may have no names, names with " and " in them, or equal texts, as 1 and "1"
+        if len(set(names)) != n_attributes:
+            names = [str(position) for position in range(n_attributes)]
+        return {name: self._of_attribute(position, name) for position, name in enumerate(names)}
 
-    def _of_attribute(self, place: int, name: str) -> AuditResult:
-        cells: dict[Hashable, list[int]] = {}
-        for cell, label in enumerate(self.group_labels):
+    def _of_attribute(self, position: int, name: str) -> AuditResult:
+        """Return the result of the attribute at a position of labels: one group per value."""
+        groups_by_value: dict[Hashable, list[int]] = {}
+        for group, label in enumerate(self.group_labels):
             assert isinstance(label, tuple)
-            cells.setdefault(label[place], []).append(cell)
-        n_cells = {len(one) for one in cells.values()}
+            groups_by_value.setdefault(label[position], []).append(group)
+        n_cells = {len(groups) for groups in groups_by_value.values()}
         if len(n_cells) > 1:
             raise InputError(
                 "group_labels of the audit must hold every combination of values, as "
                 f"itertools.product lists them, got some values of {name!r} in {min(n_cells)} and "
                 f"some in {max(n_cells)}."
             )
-        counted = [self._counted.pooled(tuple(one)) for one in cells.values()]
-        sizes = [one.sizes[0] for one in counted if one.sizes is not None]
+        pooled = [self._histogram.pooled(tuple(groups)) for groups in groups_by_value.values()]
+        sizes = [one.sizes[0] for one in pooled if one.sizes is not None]
         return self._with(
-            group_labels=tuple(cells),
+            group_labels=tuple(groups_by_value),
             group_name=name,
-            counts=nested([one.counts[0].tolist() for one in counted]),
+            counts=nested([one.counts[0].tolist() for one in pooled]),
             sizes=tuple(sizes) or None,
             n_cells=n_cells.pop() * self.n_cells,
         )
 
     def _with(self, **changed: Any) -> AuditResult:
-        """Return a result of the same release, whoever adds costs up."""
+        """Return a copy with changed fields and the same costs, as the release is the same."""
         changed_result = replace(self, **changed)
         object.__setattr__(changed_result, "_costs", self._costs)
         return changed_result
@@ -241,26 +244,26 @@ class AuditResult:
     # The table.
 
     def table(self) -> pd.DataFrame:
-        """Return every number of the audit: a row a group and metric.
+        """Return every metric of every group, one row per group and metric.
 
         Returns
         -------
         DataFrame
             Indexed by group and metric. Columns: "estimate", "low", "high"; "sampling", the width
-            that the interval would have without noise, and "noise", by how much it is wider. The
+            that the interval would have without noise, and "noise", the width that noise adds. The
             axis of columns is named by the positive class.
         """
         import pandas as pd
 
-        exact, rows = self._counted.without_noise(), []
-        by_metric = [self.group_sizes(), *map(self.rates, self.METRICS)]
-        for group, rates in enumerate(zip(*by_metric, strict=True)):
-            for one in rates:
-                alone = 0.0
-                if one.metric != "size":
-                    alone = exact.interval(one.metric, group, self.confidence).width
-                sampling = min(alone, one.width)
-                rows.append(vars(one) | {"sampling": sampling, "noise": one.width - sampling})
+        exact, rows = self._histogram.without_noise(), []
+        rates_by_metric = [self.group_sizes(), *map(self.rates, self.METRICS)]
+        for group, rates in enumerate(zip(*rates_by_metric, strict=True)):
+            for rate in rates:
+                exact_width = 0.0
+                if rate.metric != "size":  # a size has no sampling error
+                    exact_width = exact.interval(rate.metric, group, self.confidence).width
+                sampling = min(exact_width, rate.width)
+                rows.append(vars(rate) | {"sampling": sampling, "noise": rate.width - sampling})
         keys = (
             pd.Index([row[key] for row in rows], tupleize_cols=False) for key in ("group", "metric")
         )
@@ -270,11 +273,7 @@ class AuditResult:
         return table.rename_axis(columns=f"positive: {self.classes[1]}")
 
     def rates(
-        self,
-        metric: str | None = None,
-        *,
-        confidence: float | None = None,
-        of: Of = "process",
+        self, metric: str | None = None, *, confidence: float | None = None, of: Of = "process"
     ) -> tuple[GroupRate, ...]:
         """Return a metric of each group.
 
@@ -284,22 +283,22 @@ class AuditResult:
             One of `METRICS`; by default the error rate, or the selection rate where no outcomes
             were counted.
         confidence : float, optional
-            Another one than that of the audit.
+            Confidence of the intervals; by default that of the audit.
         of : {"process", "records"}, default="process"
-            Whether the records are a sample of what the rates are of, or are everybody: intervals
-            are of the noise alone then.
+            "process": the records are a sample, and intervals cover sampling and noise.
+            "records": the records are everybody, and intervals cover the noise alone.
 
         Returns
         -------
         tuple of GroupRate
-            One a group.
+            One per group.
         """
-        metric = metric or self._shown_by
+        metric = metric or self._default_metric
         level = self.confidence if confidence is None else open_unit(confidence, "confidence")
-        self._check_metric(metric, self._counts_of(of).metrics)
+        self._check_metric(metric, self._histogram_of(of).metrics)
         rates = []
-        for place, label in enumerate(self.group_labels):
-            one = self._interval(metric, of, (place,), level)
+        for group, label in enumerate(self.group_labels):
+            one = self._interval(metric, of, groups=(group,), confidence=level)
             rates.append(GroupRate(label, metric, one.estimate, one.low, one.high))
         return tuple(rates)
 
@@ -309,17 +308,18 @@ class AuditResult:
         Returns
         -------
         tuple of GroupRate
-            Exact ones where they are public, else with an interval of the noise alone.
+            Exact sizes if they are public, else sizes with an interval for the noise.
         """
-        sizes, half = self._counted.group_sizes(), self._counted.size_error(self.confidence)
+        half_width = self._histogram.size_error(self.confidence)
         rates = []
-        for label, size in zip(self.group_labels, sizes, strict=True):
-            estimate, low, high = (max(0.0, one) for one in (size, size - half, size + half))
+        for label, size in zip(self.group_labels, self._histogram.group_sizes(), strict=True):
+            values = (size, size - half_width, size + half_width)
+            estimate, low, high = (max(0.0, value) for value in values)
             rates.append(GroupRate(label, "size", estimate, low, high))
         return tuple(rates)
 
     def calibration(self, group: Hashable) -> tuple[GroupRate, ...]:
-        """Return how often records of a group are positive, by bin of scores.
+        """Return the fraction of positive records in each bin of scores, for one group.
 
         Parameters
         ----------
@@ -329,23 +329,23 @@ class AuditResult:
         Returns
         -------
         tuple of GroupRate
-            One a bin, in order of the scores.
+            One per bin, in order of the scores.
         """
         if not self.has_bins:
             raise InputError("calibration needs outcomes and score_edges, got an audit without.")
         place = int(places(label_column([group]), self.group_labels)[0])
         if place < 0:
             raise InputError(f"group must be one of {self.group_labels!r}, got {group!r}.")
-        label, cells, rates = self.group_labels[place], (self.n_cells, self.n_cells), []
-        how: Any = {"noise": self.noise, "n_cells": cells, "confidence": self.confidence}
-        for no, yes in zip(*self.counts[place], strict=True):
-            one = ratio_interval(yes, no, **how)
+        label, n_cells, rates = self.group_labels[place], (self.n_cells, self.n_cells), []
+        settings: Any = {"noise": self.noise, "n_cells": n_cells, "confidence": self.confidence}
+        for n_negative, n_positive in zip(*self.counts[place], strict=True):
+            one = ratio_interval(hits=n_positive, misses=n_negative, **settings)
             rates.append(GroupRate(label, "calibration", one.estimate, one.low, one.high))
         return tuple(rates)
 
     @property
     def has_bins(self) -> bool:
-        """Whether outcomes and several bins of scores were counted, as calibration needs."""
+        """Whether calibration can be shown: outcomes and several bins of scores were counted."""
         return "auc" in self.METRICS
 
     def worst_groups(
@@ -356,7 +356,7 @@ class AuditResult:
         min_fraction: float = 0.0,
         of: Of = "process",
     ) -> WorstGroups:
-        """Return the groups, of those that are judged, that may be worst by a metric.
+        """Return the judged groups that may be worst by a metric.
 
         Parameters
         ----------
@@ -368,22 +368,23 @@ class AuditResult:
         Returns
         -------
         WorstGroups
-            A set that holds the worst judged group with the audit's confidence; an empty one where
-            no group is judged.
+            Groups that hold the worst judged one with the audit's confidence; none if no group is
+            judged.
         """
-        metric, (judged, *_) = metric or self._shown_by, self._judged(leave_out, min_fraction)
-        self._check_metric(metric, self._counts_of(of).metrics)
+        metric = metric or self._default_metric
+        judged, *_ = self._judged(leave_out, min_fraction)
+        self._check_metric(metric, self._histogram_of(of).metrics)
         if len(judged) < 2:
-            most = histogram.OF_SCORES.get(metric, 1.0)
-            unknown = Interval(math.nan, 0.0, most, self.confidence)
-            return WorstGroups(metric, (), 0.0, most, unknown)
+            largest_value = histogram.OF_SCORES.get(metric, 1.0)
+            unknown = Interval(math.nan, 0.0, largest_value, self.confidence)
+            return WorstGroups(metric, groups=(), low=0.0, high=largest_value, gap=unknown)
         members, (low, high), gap = worst_group_set(
-            lambda level: [self._interval(metric, of, (one,), level) for one in judged],
+            lambda level: [self._interval(metric, of, (group,), level) for group in judged],
             len(judged),
             greater_is_worse=histogram.greater_is_worse(metric),
             confidence=self.confidence,
         )
-        groups = tuple(self.group_labels[judged[one]] for one in members)
+        groups = tuple(self.group_labels[judged[member]] for member in members)
         return WorstGroups(metric, groups, low, high, gap)
 
     def verdict(
@@ -397,7 +398,7 @@ class AuditResult:
         reference: Hashable = None,
         of: Of = "process",
     ) -> Verdict:
-        """Return whether all groups are treated alike enough, and each of them.
+        """Return whether rates of all groups are near enough, with a verdict for each group.
 
         Parameters
         ----------
@@ -408,16 +409,16 @@ class AuditResult:
             Smallest ratio of two rates that passes; 0.8 is the four-fifths rule, which is about
             people who are selected for something.
         within : float, optional
-            In place of a ratio the largest difference of two rates that passes.
+            Largest difference of two rates that passes; replaces the ratio.
         leave_out : sequence of labels, default=()
             Groups that are not judged, declared without a look at the records.
         min_fraction : float, default=0
             Groups that surely have a smaller fraction of the records are not judged; 0.02 is New
             York City's rule for hiring.
         reference : label, optional
-            The group that all others are compared with; by default every pair is compared. By a
-            ratio no other may be too far behind it, by a difference and in equalized odds none may
-            be too far from it on either side.
+            The group that all others are compared with; by default every pair is compared. With a
+            ratio no other group may be too far behind the reference; with a difference, and in
+            equalized odds, no other group may be too far from it on either side.
         of : {"process", "records"}, default="process"
             Whether the records are a sample of what is judged, or are everybody, so that noise
             alone makes rates uncertain.
@@ -425,144 +426,154 @@ class AuditResult:
         Returns
         -------
         Verdict
-            "passes" where every pair is near enough even at the far limit of its interval, "fails"
-            where some pair is too far apart even at the near one, at levels that count how many
-            are compared. Either is wrong with a probability of at most half the error of the
-            audit's confidence. A group that noise alone could have made is not judged; whoever is
-            not is named. ``groups`` has the same of each group.
+            "passes" if every pair is near enough even at the far limit of its interval; "fails" if
+            some pair is too far apart even at the near limit. Levels account for the number of
+            comparisons. Each answer is wrong with a probability of at most
+            ``(1 - confidence) / 2``. A group whose counts may be noise alone is not judged; the
+            sentence names the groups that are not judged. ``groups`` has a verdict per group.
         """
         metrics, margin = verdicts.metrics_of(metric), verdicts.margin_of(at_least, within)
-        judged, place, scope = self._judged(leave_out, min_fraction, reference)
-        counted, are_odds = self._counts_of(of), {*verdicts.ODDS} <= {*metrics}
-        for one in metrics:
-            self._check_metric(one, [each for each in self.METRICS if each in RATES])
-        compared = [
+        judged, reference_place, scope = self._judged(leave_out, min_fraction, reference)
+        counts, are_odds = self._histogram_of(of), {*verdicts.ODDS} <= {*metrics}
+        for name in metrics:
+            self._check_metric(name, [rate for rate in self.METRICS if rate in RATES])
+        comparisons = [
             Comparison(
                 names=self._names,
-                metric=one,
+                metric=name,
                 margin=margin,
                 judged=judged,
-                rate_of=partial(self._interval, one, of),
-                counts=verdicts.Counts.of_rate(counted, one),
+                rate_of=partial(self._interval, name, of),
+                counts=verdicts.Counts.of_rate(counts, name),
                 confidence=self.confidence,
-                reference=place,
+                reference=reference_place,
                 n_joint=len(metrics),
                 both_ways=are_odds or (reference is not None and not margin.is_ratio),
             )
-            for one in metrics
+            for name in metrics
         ]
         if of == "records":
             scope = f" That is of these very people, not of a process that they are of.{scope}"
-        return verdicts.verdict_of(compared, self.group_labels, scope)
+        return verdicts.verdict_of(comparisons, self.group_labels, scope)
 
     def __repr__(self) -> str:
         return f"AuditResult({len(self.group_labels)} groups, epsilon={rounded_up(self.epsilon)})"
 
     def __str__(self) -> str:
-        """Return a line a group, for people."""
-        no, yes = self.classes
+        """Return a table as text: a row per group, with its size and three rates."""
+        negative, positive = self.classes
         shown = ("base_rate", "selection_rate", "error_rate")
-        listed = {one: self.rates(one) for one in shown if one in self.METRICS}
-        rows = [["group", "size", *listed]]
-        for place, size in enumerate(self.group_sizes()):
-            rates = [each[place] for each in listed.values()]
-            cells = [f"{one.estimate:.2f} [{one.low:.2f}, {one.high:.2f}]" for one in rates]
+        rates_by_metric = {name: self.rates(name) for name in shown if name in self.METRICS}
+        rows = [["group", "size", *rates_by_metric]]
+        for group, size in enumerate(self.group_sizes()):
+            rates = [rates_of_groups[group] for rates_of_groups in rates_by_metric.values()]
+            cells = [f"{rate.estimate:.2f} [{rate.low:.2f}, {rate.high:.2f}]" for rate in rates]
             rows.append([words.text_of(size.group), f"{size.estimate:,.0f}", *cells])
-        return "\n".join([f"Selected is {yes!r}, and not {no!r}.", "", *words.table(rows)])
+        head = f"Selected is {positive!r}, and not {negative!r}."
+        return "\n".join([head, "", *words.table(rows)])
 
-    # What all of this is made of.
+    # Parts of the methods above.
 
     @property
-    def _shown_by(self) -> str:
-        """What groups are shown by where nobody says: errors, if outcomes were counted."""
+    def _default_metric(self) -> str:
+        """Metric that is used if the caller names none."""
         return "error_rate" if self.has_outcomes else "selection_rate"
 
     @cached_property
-    def _counted(self) -> Histogram:
-        edges, first = self.score_edges, 1
-        if edges is not None and self.threshold is not None:
-            first = edges.index(self.threshold) + 1
+    def _histogram(self) -> Histogram:
+        """The counts as an array, with the bins that are selected at the threshold."""
+        first_selected_bin, edges = 1, None  # decisions, and one threshold, have two bins
+        if self.score_edges is not None:
+            edges = (0.0, *self.score_edges, 1.0)
+            if self.threshold is not None:
+                first_selected_bin = self.score_edges.index(self.threshold) + 1
         counts = np.array(self.counts, dtype=np.int64)
-        ends = None if edges is None else (0.0, *edges, 1.0)
-        return Histogram(counts, first, self.noise, self.sizes, self.n_cells, ends)
+        shape: Any = {"first_selected_bin": first_selected_bin, "edges": edges}
+        return Histogram(counts, noise=self.noise, sizes=self.sizes, n_cells=self.n_cells, **shape)
 
-    def _counts_of(self, of: Of) -> Histogram:
-        """Return the counts, as of a sample or of everybody."""
+    def _histogram_of(self, of: Of) -> Histogram:
+        """Return the histogram of a sample ("process") or of everybody ("records")."""
         if of not in ("process", "records"):
             raise InputError(f"of must be 'process' or 'records', got {of!r}.")
-        return self._counted if of == "process" else replace(self._counted, is_sample=False)
+        return self._histogram if of == "process" else replace(self._histogram, is_sample=False)
 
     @cached_property
-    def _known(self) -> dict[Any, Interval]:
+    def _interval_cache(self) -> dict[Any, Interval]:
+        """Intervals by the arguments of `_interval`; exact ones are slow to compute."""
         return {}
 
     def _interval(
         self, metric: str, of: Of, groups: tuple[int, ...], confidence: float
     ) -> Interval:
-        """Return the interval of a metric in some groups together."""
+        """Return the interval of a metric for the given groups, pooled into one."""
         key = (metric, of, groups, confidence)
-        if key not in self._known:
-            counted, place = self._counts_of(of), groups[0]
+        if key not in self._interval_cache:
+            counts, group = self._histogram_of(of), groups[0]
             if len(groups) > 1:
-                counted, place = counted.pooled(groups), 0
-            self._known[key] = counted.interval(metric, place, confidence)
-        return self._known[key]
+                counts, group = counts.pooled(groups), 0
+            self._interval_cache[key] = counts.interval(metric, group, confidence)
+        return self._interval_cache[key]
 
-    def _check_metric(self, metric: str, known: Sequence[str]) -> None:
-        """Refuse what does not follow from the counts."""
-        if metric not in known:
-            listed = f"one of {', '.join(known)}"
+    def _check_metric(self, metric: str, allowed: Sequence[str]) -> None:
+        """Raise an error if a metric is not among the allowed ones."""
+        if metric not in allowed:
+            listed = f"one of {', '.join(allowed)}"
             if not self.has_outcomes:
-                listed = f"{known[0]}, all that decisions without outcomes tell"
+                listed = f"{allowed[0]}, all that decisions without outcomes tell"
             raise InputError(f"metric must be {listed}, got {metric!r}.")
 
     def _overall(self, metric: str) -> float:
-        """Return a rate of all groups together, NaN of what is no rate."""
-        everybody = tuple(range(len(self.group_labels)))
-        return self._counted.pooled(everybody).fraction(metric, 0) if metric in RATES else math.nan
+        """Return a rate of all groups together; NaN if the metric is not a rate."""
+        if metric not in RATES:
+            return math.nan
+        all_groups = tuple(range(len(self.group_labels)))
+        return self._histogram.pooled(all_groups).fraction(metric, 0)
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
-        """The groups as they stand in sentences."""
+        """Names of the groups as they appear in sentences."""
         return tuple(map(words.in_sentence, words.texts_of(self.group_labels)))
 
     def _judged(
         self, leave_out: Any = (), min_fraction: float = 0.0, reference: Hashable = None
     ) -> tuple[tuple[int, ...], int | None, str]:
-        """Return the groups that are judged, the reference, and in words who is not, and why."""
-        named, reference = left_out_by_name(self.group_labels, leave_out, min_fraction, reference)
-        place = None if reference is None else self.group_labels.index(reference)
-        reasons = self._left_out(named, min_fraction)
-        if place is not None:
-            reasons.pop(place, None)
-        judged = tuple(one for one in range(len(self.group_labels)) if one not in reasons)
+        """Return places of judged groups and of the reference, and text on who is not judged."""
+        labels = self.group_labels
+        excluded, reference = left_out_by_name(labels, leave_out, min_fraction, reference)
+        reasons = self._reasons_not_judged(excluded, min_fraction)
+        reference_place = None
+        if reference is not None:
+            reference_place = labels.index(reference)
+            reasons.pop(reference_place, None)  # a reference may be small
+        judged = tuple(group for group in range(len(labels)) if group not in reasons)
         if len(judged) < 2:
             reasons |= dict.fromkeys(judged, "nobody is left to compare them with")
-            judged, place = (), None
+            judged, reference_place = (), None
         scope = ""
-        for why in dict.fromkeys(reasons[one] for one in sorted(reasons)):
-            out = [self._names[one] for one in sorted(reasons) if reasons[one] == why]
-            scope += f" Not judged, as {why}: {words.listed(out)}."
-        return judged, place, scope
+        for reason in dict.fromkeys(reasons[group] for group in sorted(reasons)):
+            names = [self._names[group] for group in sorted(reasons) if reasons[group] == reason]
+            scope += f" Not judged, as {reason}: {words.listed(names)}."
+        return judged, reference_place, scope
 
-    def _left_out(self, named: list[Hashable], min_fraction: float) -> dict[int, str]:
-        """Return for each group that is not judged the reason, which names public numbers."""
-        sizes = self._counted.group_sizes()
-        half, surely = (self._counted.size_error(one) for one in (self.confidence, _SURELY))
-        # an empty group is below this but for one time in 200,000
-        least = max(_SMALLEST_GROUP, math.ceil(half + surely) + 1)
+    def _reasons_not_judged(self, excluded: list[Hashable], min_fraction: float) -> dict[int, str]:
+        """Return why groups are not judged, by place: excluded, or surely too small."""
+        sizes = self._histogram.group_sizes()
+        half_width = self._histogram.size_error(self.confidence)
+        # noise makes an empty group reach this limit one time in 200,000
+        noise_limit = half_width + self._histogram.size_error(_NOISE_CONFIDENCE)
+        least_size = max(_SMALLEST_GROUP, math.ceil(noise_limit) + 1)
         reasons: dict[int, str] = {}
-        for place, (label, size) in enumerate(zip(self.group_labels, sizes, strict=True)):
-            if label in named:
-                reasons[place] = "they are left out on request"
-            elif size + half < least:
-                reasons[place] = f"they have fewer than {least} people"
-            elif size + half < min_fraction * sum(sizes):
-                reasons[place] = f"they have less than {100 * min_fraction:g} % of the people"
+        for group, (label, size) in enumerate(zip(self.group_labels, sizes, strict=True)):
+            if label in excluded:
+                reasons[group] = "they are left out on request"
+            elif size + half_width < least_size:
+                reasons[group] = f"they have fewer than {least_size} people"
+            elif size + half_width < min_fraction * sum(sizes):
+                reasons[group] = f"they have less than {100 * min_fraction:g} % of the people"
         return reasons
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the fields for a pickle, without what was computed of them."""
+        """Return the fields alone for a pickle, without cached values."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     # As a file.

@@ -1,4 +1,4 @@
-"""What goes into an audit, checked: rows as codes, and parameters."""
+"""Checks of the inputs and parameters of an audit; classes and scores as integer codes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,7 @@ from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import real_number
 from sklearn_dpwg._version import __version__
-from sklearn_dpwg.data.frames import (
-    label_column,
-    places,
-    plain,
-    plain_list,
-    same_text,
-)
+from sklearn_dpwg.data.frames import label_column, places, plain, plain_list, same_text
 from sklearn_dpwg.data.groups import GroupBy, names_of_columns
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.ledger.costs import Holdings, StartCost, holdings_of
@@ -26,25 +20,25 @@ from sklearn_dpwg.privacy import PrivacyGuarantee
 
 
 def group_name(groups: Any, group_by: GroupBy | None) -> str:
-    """Say what the groups are made of: names of columns, or just "group"."""
+    """Return the names of the columns that define the groups, joined; "group" if there are none."""
     return " and ".join(map(str, names_of_columns(groups, group_by))) or "group"
 
 
 def class_codes(
     values: NDArray[Any], classes: tuple[Hashable, Hashable], name: str
 ) -> NDArray[np.bool_]:
-    """Return whether each value is the second class."""
-    at = places(values, classes)
-    if (at < 0).any():
+    """Return whether each value is the second of two classes; raise an error for other values."""
+    class_places = places(values, classes)
+    if (class_places < 0).any():
         raise InputError(
             f"{name} must hold the classes {classes[0]!r} and {classes[1]!r} alone, none missing: "
             f"classes=(negative, positive) names others, and of probabilities say kind='scores'."
         )
-    return np.asarray(at == 1)
+    return np.asarray(class_places == 1)
 
 
 def bins_of(scores: NDArray[Any], inner: Sequence[float]) -> NDArray[np.intp]:
-    """Return the bin of each score between inner edges."""
+    """Return the number of the bin of each score; a score at an inner edge is in the upper bin."""
     if scores.dtype.kind not in "fiu" or not ((scores >= 0.0) & (scores <= 1.0)).all():
         raise InputError(
             "scores must be probabilities between 0 and 1, none missing; of classes say "
@@ -54,7 +48,7 @@ def bins_of(scores: NDArray[Any], inner: Sequence[float]) -> NDArray[np.intp]:
 
 
 def one_a_record(values: Any, name: str, n_records: int | None = None) -> NDArray[Any]:
-    """Return an array with an entry a record, of two columns of probabilities the second."""
+    """Return values as an array with one entry per record; of two columns of scores the second."""
     array = np.atleast_1d(np.asarray(values))
     if name == "scores" and array.ndim == 2 and array.shape[1] == 2:
         array = array[:, 1]
@@ -66,7 +60,7 @@ def one_a_record(values: Any, name: str, n_records: int | None = None) -> NDArra
 
 
 def holdings_of_model(same_records_as: Any) -> Holdings:
-    """Return what a model that saw these records cost, or nothing where there is none."""
+    """Return the privacy costs of a model that was fitted to the same records; none for None."""
     if same_records_as is None:
         return Holdings((), None, ())
     if isinstance(same_records_as, PrivacyGuarantee):
@@ -80,7 +74,7 @@ def holdings_of_model(same_records_as: Any) -> Holdings:
 
 
 def plain_label(label: Any) -> Hashable:
-    """Return a label as JSON can hold it: plain values and tuples of them, the rest as text."""
+    """Return a label that JSON can store: a plain value, a tuple of them, or else text."""
     label = plain(label)
     if isinstance(label, tuple):
         return tuple(map(plain_label, label))
@@ -88,7 +82,7 @@ def plain_label(label: Any) -> Hashable:
 
 
 def versions_now() -> dict[str, str]:
-    """Return the versions of the libraries that a result rests on."""
+    """Return the installed versions of the libraries that compute a result, by name."""
     return {
         "sklearn_dpwg": __version__,
         **{name: version(name) for name in ("opendp", "dp-accounting", "numpy", "scikit-learn")},
@@ -99,25 +93,25 @@ def versions_now() -> dict[str, str]:
 
 
 def two_classes(classes: Any) -> tuple[Hashable, Hashable]:
-    """Return the negative and the positive class."""
-    is_listed = hasattr(classes, "__iter__") and not isinstance(classes, str | Set)
-    listed = tuple(plain_label(one) for one in classes) if is_listed else ()
-    if len(listed) != 2 or same_text(listed) is not None:
+    """Return the negative and the positive class; raise an error if they are not two."""
+    is_sequence = hasattr(classes, "__iter__") and not isinstance(classes, str | Set)
+    labels = tuple(plain_label(label) for label in classes) if is_sequence else ()
+    if len(labels) != 2 or same_text(labels) is not None:
         raise InputError(
             f"classes must be the negative and the positive class, in this order, which differ, "
             f"got {classes!r}: of more audit one against the rest, by y == class, its column of "
             f"probabilities, and classes=(False, True)."
         )
-    return listed[0], listed[1]
+    return labels[0], labels[1]
 
 
 def inner_edges_of(score_edges: Any, threshold: float) -> tuple[float, ...] | None:
-    """Return the inner edges of the bins, the threshold among them, None if nobody names any."""
+    """Return the inner edges of the bins, which include the threshold; None for no parameter."""
     if score_edges is None:
         return None
     edges = np.asarray(score_edges, dtype=np.float64)
-    rise = edges.ndim == 1 and bool((np.diff(edges, prepend=0.0) > 0.0).all())
-    if not rise or threshold not in edges or edges[-1] > 1.0:
+    increase = edges.ndim == 1 and bool((np.diff(edges, prepend=0.0) > 0.0).all())
+    if not increase or threshold not in edges or edges[-1] > 1.0:
         raise InputError(
             f"score_edges must be numbers above 0 and at most 1 that increase, the threshold "
             f"{threshold!r} among them, got {score_edges!r}."
@@ -126,31 +120,28 @@ def inner_edges_of(score_edges: Any, threshold: float) -> tuple[float, ...] | No
 
 
 def left_out_by_name(
-    group_labels: Sequence[Hashable],
-    leave_out: Any,
-    min_fraction: Any,
-    reference: Hashable,
+    group_labels: Sequence[Hashable], leave_out: Any, min_fraction: Any, reference: Hashable
 ) -> tuple[list[Hashable], Hashable]:
-    """Return the groups declared not to be judged, and the reference, as the labels are written."""
+    """Check parameters of a verdict; return groups to leave out, and the reference, as labels."""
     if not 0.0 <= real_number(min_fraction, "min_fraction") < 1.0:
         raise InputError(f"min_fraction must be at least 0 and below 1, got {min_fraction!r}.")
 
-    def as_written(labels: list[Hashable], name: str) -> list[Hashable]:
-        at = places(label_column(labels), group_labels).tolist()
-        if -1 in at:
-            wrong = labels[at.index(-1)]
+    def audit_labels(labels: list[Hashable], name: str) -> list[Hashable]:
+        group_places = places(label_column(labels), group_labels).tolist()
+        if -1 in group_places:
+            wrong = labels[group_places.index(-1)]
             raise InputError(f"{name} must be of the groups {group_labels!r}, got {wrong!r}.")
-        return [group_labels[place] for place in at]
+        return [group_labels[place] for place in group_places]
 
-    named: list[Hashable] = [leave_out] if isinstance(leave_out, str) else plain_list(leave_out)
-    named = as_written(named, "leave_out")
+    excluded: list[Hashable] = [leave_out] if isinstance(leave_out, str) else plain_list(leave_out)
+    excluded = audit_labels(excluded, "leave_out")
     if reference is not None:
-        (reference,) = as_written([reference], "reference")
-        if reference in named:
+        (reference,) = audit_labels([reference], "reference")
+        if reference in excluded:
             raise InputError(f"reference must be a group that is not left out, got {reference!r}.")
-    return named, reference
+    return excluded, reference
 
 
 def nested(values: Any) -> Any:
-    """Return lists, and those in them, as tuples."""
+    """Return a list as a tuple, with all lists inside as tuples too; other values unchanged."""
     return tuple(map(nested, values)) if isinstance(values, list) else values

@@ -1,7 +1,7 @@
-"""A picture of a metric by group, and what it shares with that of columns.
+"""A picture of a metric by group, and helpers that the picture of columns uses too.
 
-Colours can be told apart by everybody, words and shapes say the same, and names are drawn as they
-are: a dollar sign starts no formula.
+Colours are safe for colour-blind readers, and words and shapes repeat their meaning. Names are
+drawn literally: a dollar sign starts no formula.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from sklearn_dpwg.inspection.verdicts import Verdict
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# How a line, a mark or a text is to look.
+# Keyword arguments of matplotlib for a line, a marker or a text.
 Look = dict[str, Any]
-# Of Okabe and Ito's palette, those with a contrast of 3 on white and on near-black.
+# Colours of Okabe and Ito's palette with a contrast of 3 on white and on near-black, and grey.
 BLUE, VERMILION, FAINT = "#0072b2", "#d55e00", "#808080"
 DASHED: Look = {"color": FAINT, "linestyle": "--", "linewidth": 1.2}
-# Inches: a picture as wide as a column of text, whose rows are as high as a line.
+# Inches: width of a picture, height of a row, and height of both margins.
 _WIDTH, _ROW, _MARGINS = 6.4, 0.24, 1.3
 
 
 def pyplot(owner: str) -> Any:
-    """Return matplotlib's pyplot, or say what to install."""
+    """Return matplotlib's pyplot; ``owner``, the caller, is named in the error without it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -42,13 +42,13 @@ def pyplot(owner: str) -> Any:
 
 
 def bare(ax: Axes) -> None:
-    """Take away what frames the data but says nothing."""
+    """Remove two spines from axes and draw a faint grid behind the data."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="both", color=FAINT, alpha=0.25, linewidth=0.6)
     ax.set_axisbelow(True)
 
 
-# Shape and word, and colour only with them.
+# Marker and colour of each answer.
 MAY_BE_WORST = "may be worst"
 _LOOKS = {
     "": ("o", BLUE),
@@ -130,12 +130,12 @@ class GroupMetricDisplay:
         GroupMetricDisplay
             The display, drawn.
         """
-        metric = metric or result._shown_by
+        metric = metric or result._default_metric
         if ratio:
-            made = cls._of_contrasts(result, result.verdict(metric))
+            display = cls._of_contrasts(result, result.verdict(metric))
         else:
-            made = cls._of_rates(result, metric, result.worst_groups(metric).groups)
-        return made.plot(ax, title=title)
+            display = cls._of_rates(result, metric, result.worst_groups(metric).groups)
+        return display.plot(ax, title=title)
 
     @classmethod
     def _of_rates(
@@ -147,7 +147,7 @@ class GroupMetricDisplay:
         not_judged: Collection[Any] = (),
         of: Of = "process",
     ) -> Self:
-        """Return a metric of all groups, not drawn."""
+        """Return a display, not yet drawn, of a metric of all groups."""
         overall = result._overall(metric)
         answers = dict.fromkeys(not_judged, "not judged") | dict.fromkeys(worst, MAY_BE_WORST)
         return cls(
@@ -161,12 +161,12 @@ class GroupMetricDisplay:
 
     @classmethod
     def _of_contrasts(cls, result: AuditResult, verdict: Verdict, place: int = 0) -> Self:
-        """Return a verdict's contrasts by one of its metrics, not drawn."""
-        rates = [one.contrasts[place] for one in verdict.groups]
+        """Return a display, not yet drawn, of a verdict's contrasts by its metric at a place."""
+        rates = [group.contrasts[place] for group in verdict.groups]
         is_ratio, limit = rates[0].metric.endswith("ratio"), verdict.limit
         return cls(
             rates,
-            answers=[one.answer for one in verdict.groups],
+            answers=[group.answer for group in verdict.groups],
             is_private=result.is_private,
             confidence=result.confidence,
             reference=limit,
@@ -176,19 +176,19 @@ class GroupMetricDisplay:
 
     @property
     def order(self) -> list[int]:
-        """Groups from the top of the picture, the worst first."""
+        """Places of the groups from the top of the picture, the worst first."""
         estimates = np.array([rate.estimate for rate in self.rates])
         sign = -1.0 if self.greater_is_worse else 1.0
         return np.argsort(sign * estimates, kind="stable").tolist()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the groups, as short as they stand beside an axis."""
+        """Names of the groups, short enough for an axis."""
         return words.texts_of((rate.group for rate in self.rates), words.BESIDE_AN_AXIS)
 
     @property
     def unit(self) -> str:
-        """What a hundred times a rate is in."""
+        """Unit of 100 times a rate; "" if the metric has none."""
         return unit_of(self.rates[0].metric)
 
     def plot(self, ax: Axes | None = None, *, title: str | None = None) -> Self:
@@ -230,13 +230,13 @@ class GroupMetricDisplay:
         if title is None:
             title = f"{words.capital(metric)} by group, {100 * self.confidence:g} % intervals"
             title += "" if self.is_private else " – not private"
-        pad = 6.0 if self.reference is None else 20.0  # what the dashed line is stands below
+        pad = 6.0 if self.reference is None else 20.0  # room for the line's name
         ax.set_title(title, parse_math=False, loc="left", fontsize="medium", pad=pad)
         ax.set_xlabel(metric, parse_math=False)
         return self
 
     def _draw_answered(self, ax: Axes, answer: str, letters: str) -> None:
-        """Draw the groups about which the answer is this one."""
+        """Draw intervals, markers and words of all groups with this answer."""
         order = self.order
         rows = [row for row, place in enumerate(order) if self.answers[place] == answer]
         rates = [self.rates[order[row]] for row in rows]
@@ -245,7 +245,7 @@ class GroupMetricDisplay:
         highs = [min(rate.high, edge) for rate in rates]
         ax.hlines(rows, [rate.low for rate in rates], highs, colors=colour, linewidth=2.2)
         dot: Look = {"marker": marker, "color": colour, "markersize": 6.5, "linestyle": "none"}
-        if marker == "x":  # a cross has less ink, and a line of its own colour behind it
+        if marker == "x":  # a cross on a line of its colour is hard to see
             dot |= {"markersize": 9.0, "markeredgewidth": 2.4}
         ax.plot([rate.estimate for rate in rates], rows, **dot)
         where: Look = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": letters}

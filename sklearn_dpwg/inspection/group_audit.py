@@ -1,4 +1,4 @@
-"""Audit of what a model does to groups, released with differential privacy, and its plan."""
+"""Private audit of how a model treats groups, and the plan of an audit."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ PUBLIC_FACTS = (
     "the labels of the groups",
     "every parameter of the audit, and whether it got scores or decisions",
 )
-# Sizes of groups, and rates, that a plan shows where none are guessed.
+# Sizes of groups that a plan shows if the caller guesses none, and the rates that it shows.
 _SIZES = (100, 1_000, 10_000)
 _RATES = ("selection_rate", "error_rate", "true_positive_rate", "false_positive_rate")
-# Bins by default, and by how much these may widen the interval of a selection rate in a group of so
-# large a part of the mean size: the small ones pay most, and how small they are is secret.
+# Default number of bins; by what fraction they may widen the interval of a selection rate; and the
+# size of the group for which this is checked, as a part of the mean size (true sizes are secret).
 N_BINS, MAX_PRICE, SMALL = 20, 0.1, 0.25
 
 _RULES = Rules(
@@ -63,27 +63,27 @@ _RULES = Rules(
     rows_per_person=whole(most=1, or_none=True),
 )
 
-# What scores are: probabilities of the positive class, or classes that were decided for.
+# Meaning of scores: probabilities of the positive class, or predicted classes.
 Kind = Literal["scores", "decisions"]
-# Inner edges of the bins of scores; None of decisions.
+# Inner edges of the bins of scores; None for decisions.
 Edges = tuple[float, ...] | None
 
 
 @dataclass(frozen=True)
 class AuditPlan:
-    """What an audit releases and costs, from public facts alone; ``print`` it."""
+    """Noise, cost and expected precision of an audit, from public facts alone; ``print`` it."""
 
     release: Release | None  # None without privacy
     noise: IntegerNoise | None
     guarantee: PrivacyGuarantee
     base_rate: float  # fraction of the positive class that the widths assume
     confidence: float
-    # group, or None where only sizes are shown, guessed size, and by metric the width of its
-    # interval to expect and that without noise
+    # (group, or None if only sizes are shown; guessed size; by metric the expected width of the
+    # interval and the width without noise)
     widths: tuple[tuple[Hashable, int, Mapping[str, tuple[float, ...]]], ...]
     n_bins: int
-    # by how much 20 bins widen the interval of a selection rate in a group of a quarter of the mean
-    # size, where that decides about bins
+    # by how much 20 bins widen the interval of a selection rate in a group of ``small_size``, as a
+    # fraction; None if edges or decisions were given
     price: float | None
     small_size: int
 
@@ -93,7 +93,7 @@ class AuditPlan:
         return 0.0 if self.noise is None else self.noise.std
 
     def __str__(self) -> str:
-        """Return the plan for people."""
+        """Return the plan as text."""
         metrics = list(self.widths[0][2])
         rows = [["group", "size", *metrics]]
         for group, size, widths in self.widths:
@@ -221,7 +221,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         outcomes: bool = True,
         kind: Kind = "scores",
     ) -> AuditPlan:
-        """Return what an audit releases and how wide its intervals will be, without any record.
+        """Return the noise, cost and expected widths of intervals of an audit, without any record.
 
         Parameters
         ----------
@@ -252,16 +252,16 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         widths = {}
         for size in {size for _, size in groups}:
             inner = edges
-            if group_sizes is None:  # each of the sizes is that of all groups
+            if group_sizes is None:  # each size stands for an audit with groups of this size
                 inner, _ = facts.inner_edges(size, has_outcomes=outcomes)
             n_bins = facts.n_bins(inner)
             counts = _expected_counts(size, base_rate, n_bins, has_outcomes=outcomes)
-            known = (int(counts.sum()),) if self.sizes == "public" else None
-            noisy = Histogram(counts, n_bins[0], facts.noise, known)
+            public_sizes = (int(counts.sum()),) if self.sizes == "public" else None
+            noisy = Histogram(counts, n_bins[0], noise=facts.noise, sizes=public_sizes)
             widths[size] = {
                 metric: tuple(
-                    one.interval(metric, 0, self.confidence).width
-                    for one in (noisy, noisy.without_noise())
+                    histogram.interval(metric, 0, self.confidence).width
+                    for histogram in (noisy, noisy.without_noise())
                 )
                 for metric in (_RATES if outcomes else OF_DECISIONS)
             }
@@ -325,22 +325,22 @@ class GroupAudit(PlainlyStored, BaseEstimator):
         facts = self._facts(kind)
         labels, counts, edges = self._count(facts, y_true, scores, groups)
         sizes, n_records = counts.sum(axis=(1, 2)), int(counts.sum())
-        before, noise = audit_rows.holdings_of_model(same_records_as), None
+        model_costs, noise = audit_rows.holdings_of_model(same_records_as), None
         guarantee = facts.guarantee
         if facts.release is not None:
             noise = NoiseSource(self.random_state, [facts.release])
             check_delta(self.delta, n_records)
-            named = grouping_names(groups, self.group_by) if self.sizes == "public" else ()
-            guarantee = replace(guarantee, seeded=noise.seeded, groupings=named)
-        # what cannot be stated together is refused while nothing is spent
+            public_groups = grouping_names(groups, self.group_by) if self.sizes == "public" else ()
+            guarantee = replace(guarantee, seeded=noise.seeded, groupings=public_groups)
+        # an error about guarantees that cannot be joined has to come before anything is spent
         total = guarantee
-        if before.guarantee is not None:
-            total = joint_guarantee([before.guarantee, guarantee], self.delta)
-        own = StartCost(uuid4().hex, type(self).__name__, guarantee)
-        # exact counts are a release too
-        drawn: Any = noise or SimpleNamespace(draws=("exact counts",))
+        if model_costs.guarantee is not None:
+            total = joint_guarantee([model_costs.guarantee, guarantee], self.delta)
         name = type(self).__name__
-        with spending(guarantee, drawn, name, self, key=own.key, whose="audit", values="counts"):
+        cost = StartCost(uuid4().hex, name, guarantee)
+        # without noise the exact counts are recorded as the release
+        source: Any = noise or SimpleNamespace(draws=("exact counts",))
+        with spending(guarantee, source, name, self, key=cost.key, whose="audit", values="counts"):
             if noise is not None and facts.release is not None:
                 counts = noise.integers(counts, release=facts.release)
         result = AuditResult(
@@ -354,15 +354,15 @@ class GroupAudit(PlainlyStored, BaseEstimator):
             score_edges=None if edges is None or len(edges) == 1 else edges,
             confidence=float(self.confidence),
             privacy_=total,
-            model_privacy_=before.guarantee,
+            model_privacy_=model_costs.guarantee,
             epsilon=float(self.epsilon),
             n_records=n_records,
         )
-        object.__setattr__(result, "_costs", (*before.costs, own))
+        object.__setattr__(result, "_costs", (*model_costs.costs, cost))
         return result
 
     def _facts(self, kind: Any) -> _Facts:
-        """Return what follows from the parameters alone, all of them checked."""
+        """Check all parameters, and return the values that follow from them alone."""
         budget = Budget(self.epsilon, self.delta)
         _RULES.check(self)
         if kind not in ("scores", "decisions"):
@@ -395,7 +395,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
     def _count(
         self, facts: _Facts, y_true: ArrayLike | None, scores: ArrayLike, groups: Any
     ) -> tuple[NDArray[np.object_], NDArray[np.int64], Edges]:
-        """Return labels, exact counts and inner edges of bins, everything passed being checked."""
+        """Check the records; return labels, counts by (group, class, bin), and edges of bins."""
         y_true, scores, groups = same_rows(y_true=y_true, scores=scores, groups=groups)
         positive, has_outcomes = None, y_true is not None
         if has_outcomes:
@@ -419,7 +419,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
             bins = audit_rows.class_codes(values, facts.classes, "decisions").astype(np.intp)
         else:
             bins = audit_rows.bins_of(values, edges)
-        # a record is in one cell; without outcomes all count as of one class
+        # a record's number is that of its (group, class, bin); without outcomes the class is 0
         shape = (len(labels), 1 if positive is None else 2, sum(facts.n_bins(edges)))
         cells = codes.astype(np.intp) * shape[1] + (0 if positive is None else positive)
         counts = np.bincount(cells * shape[2] + bins, minlength=math.prod(shape))
@@ -428,7 +428,7 @@ class GroupAudit(PlainlyStored, BaseEstimator):
 
 @dataclass(frozen=True)
 class _Facts:
-    """What follows from the parameters of an audit."""
+    """Checked parameters of an audit, and the release and guarantee that follow from them."""
 
     classes: tuple[Hashable, Hashable]
     kind: Kind
@@ -439,28 +439,28 @@ class _Facts:
 
     @property
     def noise(self) -> IntegerNoise | None:
-        """Law of the noise on every count."""
+        """Law of the noise on every count; None without privacy."""
         return None if self.release is None else noise_on_integers(self.release)
 
     def inner_edges(self, mean_size: int, *, has_outcomes: bool) -> tuple[Edges, float | None]:
-        """Return the inner edges of bins, and the price of those by default; none of decisions."""
+        """Return the inner edges of bins, and ``AuditPlan.price``."""
         if self.kind == "decisions" or self.edges is not None:
             return self.edges, None
-        equal = {place / N_BINS for place in range(1, N_BINS)}
-        edges = tuple(sorted({*equal, self.threshold}))
+        equal_edges = {place / N_BINS for place in range(1, N_BINS)}
+        edges = tuple(sorted({*equal_edges, self.threshold}))
         price = 0.0
         if self.noise is not None:
-            # variances of sampling at a rate of 0.3, and of noise on both sides of the threshold
+            # variances, at a selection rate of 0.3, of sampling and of noise in all bins
             noise = (1 + has_outcomes) * self.noise.std**2
-            wide, narrow = (
+            variance, variance_of_two_bins = (
                 0.3 * 0.7 * SMALL * mean_size + noise * (0.7**2 * n_above + 0.3**2 * n_below)
                 for n_below, n_above in (self.n_bins(edges), (1, 1))
             )
-            price = math.sqrt(wide / narrow) - 1.0
+            price = math.sqrt(variance / variance_of_two_bins) - 1.0
         return (edges if price <= MAX_PRICE else (self.threshold,)), price
 
     def n_bins(self, edges: Edges) -> tuple[int, int]:
-        """Return how many bins are below the threshold, and how many are not."""
+        """Return the numbers of bins below and above the threshold."""
         if edges is None:
             return 1, 1
         below = edges.index(self.threshold) + 1
@@ -469,7 +469,7 @@ class _Facts:
 
 @lru_cache(maxsize=64)  # the accountant is slow, and every run plans
 def release_of(budget: Budget) -> Release:
-    """Return the release of the histogram, at a budget."""
+    """Return the release of the histogram, with noise calibrated to a budget."""
     (release,) = calibrate([Release("counts", "discrete-laplace", 1.0, max_count=1)], budget)
     return release
 
@@ -477,12 +477,14 @@ def release_of(budget: Budget) -> Release:
 def _expected_counts(
     size: int, base_rate: float, n_bins: tuple[int, int], *, has_outcomes: bool
 ) -> NDArray[np.int64]:
-    """Return the counts of a model that selects as many as are positive, half as often in vain."""
+    """Return expected counts of one group, of shape (1, n_classes, n_bins), for a plan."""
+    # the model selects as many records as are positive, and errs half as often as chance does
     wrong = 0.5 * base_rate * (1.0 - base_rate)
+    # by class and decision; all records of a decision are put into one bin
     fractions = [[1.0 - base_rate - wrong, wrong], [wrong, base_rate - wrong]]
     cells = np.rint(size * np.array([fractions])).astype(np.int64)
     if not has_outcomes:
         cells = cells.sum(axis=1, keepdims=True)
-    spread = np.zeros((1, len(cells[0]), sum(n_bins)), dtype=np.int64)
-    spread[:, :, [0, n_bins[0]]] = cells
-    return spread
+    counts = np.zeros((1, len(cells[0]), sum(n_bins)), dtype=np.int64)
+    counts[:, :, [0, n_bins[0]]] = cells
+    return counts

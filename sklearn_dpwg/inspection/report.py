@@ -1,6 +1,6 @@
-"""One page about an audit, and a card of a model, for people who were not there.
+"""An HTML report of an audit, and a Markdown card of a model, for readers without Python.
 
-Both read the table of an `AuditResult` and its verdict, and compute nothing of their own.
+Both show numbers of an `AuditResult` and its verdict, and compute no others.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ from sklearn_dpwg.privacy.statement import rounded_up, sections
 
 @contextmanager
 def written(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[Path]:
-    """Yield a temporary file beside a path, which takes its place if nothing fails.
+    """Yield a temporary file, which replaces the file at a path if the block raises no error.
 
-    A link is replaced, and what it points to stays.
+    A link at the path is replaced; its target stays.
     """
     path = Path(path)
     if path.exists() and not overwrite:
         raise InputError(f"{path} is there already: name another file, or say --overwrite.")
-    part = path.with_name(f".{uuid4().hex}{path.suffix}")
+    temporary = path.with_name(f".{uuid4().hex}{path.suffix}")
     try:
-        yield part
-        part.replace(path)
+        yield temporary
+        temporary.replace(path)
     finally:
-        part.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
-# Metrics in the table of groups beside those that are asked for, and in pictures.
+# Metrics that are always in the table of groups, and those that always have a picture.
 _COLUMNS = (
     *("base_rate", "selection_rate", "false_positive_rate", "false_negative_rate"),
     *("auc", "calibration_error"),
 )
 _DRAWN = ("base_rate", "selection_rate")
-# An attacker who is right so often is held back by nothing worth a page without a warning.
+# The page has a warning if an attacker can be right this often.
 _NEARLY_CERTAIN = 0.99
-# Groups in a picture, groups with a curve each, and points of such a curve.
+# Most groups in a picture, most groups with a curve each, and most points of a curve.
 _MAX_ROWS, _MAX_CURVES, _MAX_POINTS = 30, 8, 10
 _CURVES = {
     "Calibration": (
@@ -130,7 +130,7 @@ class AuditReport:
         self.result = result
         self.title = visible(title or f"Audit by {visible(result.group_name)}")
         self.notes = [visible(note) for note in ((notes,) if isinstance(notes, str) else notes)]
-        self.metric = result._shown_by
+        self.metric = result._default_metric
         self.verdict = verdict
         self.of: Of = "process" if verdict is None else verdict.of
         judged, *_ = result._judged()
@@ -152,7 +152,7 @@ class AuditReport:
         """
         result, sizes = self.result, self.result.group_sizes()
         judged = () if self.verdict is None else self.verdict.metrics
-        metrics = result._counts_of(self.of).metrics
+        metrics = result._histogram_of(self.of).metrics
         names = dict.fromkeys((*_COLUMNS, *judged, self.metric))
         columns = [result.rates(one, of=self.of) for one in names if one in metrics]
         if self.verdict is not None:
@@ -183,11 +183,11 @@ class AuditReport:
         path : path-like
             The file; what is there is replaced.
         """
-        with written(path) as part:
-            part.write_bytes(self.html().encode())
+        with written(path) as temporary:
+            temporary.write_bytes(self.html().encode())
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the page in a frame, where its style stays."""
+        """Return the page in a frame for a notebook, so that its style affects nothing else."""
         page = html.escape(self.html())
         return (
             f'<iframe title="Audit report" sandbox="allow-scripts" srcdoc="{page}" width="100%" '
@@ -195,7 +195,7 @@ class AuditReport:
         )
 
     def _group_pictures(self) -> Iterator[tuple[str, str, str, Any]]:
-        """Yield title, text, the kind of picture, and what is drawn, of contrasts and of rates."""
+        """Yield (title, text, kind of picture, display) for each contrast and each rate."""
         result, first = self.result, ""
         if len(result.group_labels) > _MAX_ROWS:
             first = f" These are the first {_MAX_ROWS} of {len(result.group_labels):,} groups."
@@ -212,7 +212,7 @@ class AuditReport:
                 "groups",
                 shown,
             )
-        known = result._counts_of(self.of).metrics
+        known = result._histogram_of(self.of).metrics
         for metric in dict.fromkeys((*_DRAWN, *judged, self.metric)):
             if metric not in known:
                 continue
@@ -227,12 +227,12 @@ class AuditReport:
 
 
 def _right(guarantee: PrivacyGuarantee) -> float:
-    """Return how often an attacker is right who chooses between two records."""
+    """Return the largest probability that an attacker tells which of two records was used."""
     return (1.0 + float(guarantee.profile(0.0))) / 2.0
 
 
 def _warning(result: AuditResult) -> tuple[str, str]:
-    """Return how the page is protected, and what it has to warn of, if of anything."""
+    """Return the state of protection, a class of the page's style, and a warning or ""."""
     if not (result.is_private and result.privacy_.is_private):
         return "unprotected", "Not private: contains unprotected statistics"
     if _right(result.privacy_) >= _NEARLY_CERTAIN:
@@ -242,18 +242,20 @@ def _warning(result: AuditResult) -> tuple[str, str]:
     return "private", ""
 
 
-# Pictures beside those of groups, and numbers of their axes.
+# Curves, and helpers for the axes of all pictures.
 
 
 def _curves(result: AuditResult) -> Iterator[tuple[str, str, str, Any]]:
-    """Yield calibration and ROC curves of the largest groups, where the audit has bins."""
+    """Yield pictures of calibration and ROC curves, as `_group_pictures` does, if bins exist."""
     if not result.has_bins:
         return
     names, level = texts_of(result.group_labels), result.confidence
     sizes = np.array([size.estimate for size in result.group_sizes()])
     chosen = np.argsort(-sizes, kind="stable")[:_MAX_CURVES].tolist()
-    edges, counted = result.score_edges or (), result._counted
-    at_edges = [result.at(edge)._counted for edge in edges[:: -math.ceil(len(edges) / _MAX_POINTS)]]
+    edges, counted = result.score_edges or (), result._histogram
+    at_edges = [
+        result.at(edge)._histogram for edge in edges[:: -math.ceil(len(edges) / _MAX_POINTS)]
+    ]
     for title, text in _CURVES.items():
         curves = []
         for group in chosen:
@@ -284,8 +286,8 @@ def _curves(result: AuditResult) -> Iterator[tuple[str, str, str, Any]]:
 
 
 def _attacker(guarantee: PrivacyGuarantee) -> tuple[str, str, str, Any]:
-    """Return the trade-off of an attacker, and how much is detected at 5 % false alarms."""
-    alarms = np.append(np.linspace(0.0, 1.0, 41) ** 2, 0.05)  # denser where they are few
+    """Return a picture of detections by false alarms; its last point is at 5 % false alarms."""
+    alarms = np.append(np.linspace(0.0, 1.0, 41) ** 2, 0.05)  # denser near 0
     detected = 1.0 - guarantee.tradeoff(alarms) if guarantee.is_private else np.ones_like(alarms)
     points = list(zip(alarms.tolist(), detected.tolist(), strict=True))
     percent = math.ceil(1000.0 * points[-1][1] - 1e-9) / 10.0
@@ -298,7 +300,7 @@ def _attacker(guarantee: PrivacyGuarantee) -> tuple[str, str, str, Any]:
 
 
 def ticks_of(display: GroupMetricDisplay) -> list[float]:
-    """Return at most seven round numbers, from before the least limit to beyond the largest."""
+    """Return at most seven round numbers for the axis, which enclose all limits."""
     known = [0.0 if display.reference is None else display.reference]
     known += [end for rate in display.rates for end in (rate.low, rate.high) if math.isfinite(end)]
     low, high = min(known), max(known)
@@ -309,20 +311,21 @@ def ticks_of(display: GroupMetricDisplay) -> list[float]:
 
 
 def along(value: float, ends: Sequence[float], first: float, last: float) -> str:
-    """Return where a value stands between two places of a picture, those of the ends."""
-    part = min(max((value - ends[0]) / (ends[-1] - ends[0]), 0.0), 1.0)
-    return f"{first + part * (last - first):.4g}"
+    """Return the coordinate of a value, as text, if the ends are at coordinates first and last."""
+    fraction = min(max((value - ends[0]) / (ends[-1] - ends[0]), 0.0), 1.0)
+    return f"{first + fraction * (last - first):.4g}"
 
 
 def path(
     points: Iterable[tuple[float, float]], across: tuple[float, float], up: tuple[float, float]
 ) -> str:
-    """Return a line through points between 0 and 1, as an SVG's path."""
+    """Return an SVG path through points of [0, 1]², drawn between the given coordinates."""
     return "M" + "L".join(f"{along(x, (0, 1), *across)} {along(y, (0, 1), *up)}" for x, y in points)
 
 
 @cache
 def _template() -> Any:
+    """Return the Jinja template of the page, with its filters, style and script."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
         from markupsafe import Markup
@@ -330,26 +333,26 @@ def _template() -> Any:
         raise ImportError(
             "AuditReport needs jinja2, which is not installed: pip install 'sklearn-dpwg[audit]'."
         ) from error
-    made = Environment(
+    env = Environment(
         loader=PackageLoader("sklearn_dpwg.inspection", "templates"),
         undefined=StrictUndefined,
         trim_blocks=True,
         keep_trailing_newline=True,
         autoescape=True,
     )
-    made.filters |= {"cut": cut, "words": words.of_metric, "shown": words.number}
-    made.filters |= {"visible": visible, "capital": words.capital, "interval": words.interval}
-    made.filters |= {"any": any, "unit": unit_of, "rounded_up": rounded_up}
-    made.filters |= {"ticks": ticks_of, "along": along, "path": path}
-    made.globals |= {"quoted": lambda one: f"‘{words.in_sentence(one)}’", "most_rows": _MAX_ROWS}
+    env.filters |= {"cut": cut, "words": words.of_metric, "shown": words.number}
+    env.filters |= {"visible": visible, "capital": words.capital, "interval": words.interval}
+    env.filters |= {"any": any, "unit": unit_of, "rounded_up": rounded_up}
+    env.filters |= {"ticks": ticks_of, "along": along, "path": path}
+    env.globals |= {"quoted": lambda one: f"‘{words.in_sentence(one)}’", "most_rows": _MAX_ROWS}
     folder = files("sklearn_dpwg.inspection").joinpath("templates")
     for name in ("style.css", "script.js"):
         kind, _, ending = name.partition(".")
         text = folder.joinpath(f"report.{ending}").read_text("utf-8")
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        # the only text that is not escaped: two files of this package
-        made.globals |= {kind: Markup(text), f"{kind}_hash": f"sha256-{digest}"}
-    return made.get_template("report.html.jinja")
+        # the only text without escapes: two files of this package
+        env.globals |= {kind: Markup(text), f"{kind}_hash": f"sha256-{digest}"}
+    return env.get_template("report.html.jinja")
 
 
 # Cards that go with a model.
@@ -410,5 +413,5 @@ def model_card(
 
 
 def _code(text: str) -> str:
-    """Return text that Markdown shows as it is, whatever labels it holds."""
+    """Return text as an indented code block, in which Markdown interprets no label."""
     return indent(visible(text), "    ")

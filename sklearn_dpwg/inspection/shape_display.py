@@ -1,4 +1,4 @@
-"""What a model adds to the score by each column, in one picture."""
+"""The effect of each column on the score of a model, as numbers and as a picture."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from sklearn_dpwg.preprocessing.shapes import parts_of
 
 @dataclass(frozen=True)
 class Effect:
-    """What a column, or a pair of columns, adds to a model's score by its public values.
+    """The effect on a model's score of each value of a column, or of a pair of columns.
 
-    Effects are less their mean over the values that are not missing; "missing" is the last value.
+    The mean effect of values that are not missing is subtracted; "missing" is the last value.
     """
 
     name: str
@@ -32,12 +32,12 @@ class Effect:
 
     @property
     def n_known(self) -> int:
-        """How many values are not the missing one."""
+        """Number of values other than "missing"."""
         return len(self.values) - self.may_be_missing
 
     @property
     def size(self) -> float:
-        """Distance from the least to the largest effect."""
+        """Difference between the largest and the smallest effect."""
         return float(np.ptp(self.effects))
 
 
@@ -61,28 +61,28 @@ def shape_functions(model: Any, schema: Any = None, *, of: Hashable = None) -> t
     """
     inner, schema = parts_of(model, schema)
     weights, effects = _weights_of(inner, of), dict[str, Effect]()
-    for one in schema._seen():  # pairs after the columns that they are of
-        shown = one.name, one.values, one.effects(weights), one.is_number, one.may_be_missing
-        effects[one.name] = Effect(*shown, tuple(effects[name] for name in one.of))
-    return tuple(sorted(effects.values(), key=lambda one: -one.size))
+    for part in schema._seen():  # a pair comes after its two columns
+        fields = part.name, part.values, part.effects(weights), part.is_number, part.may_be_missing
+        effects[part.name] = Effect(*fields, axes=tuple(effects[name] for name in part.of))
+    return tuple(sorted(effects.values(), key=lambda effect: -effect.size))
 
 
 def _weights_of(model: Any, of: Hashable) -> FloatArray:
-    """Return the weights of a score, of several classes those of one."""
+    """Return the weights of the score, or of the score of class ``of`` if there are classes."""
     coef = np.atleast_2d(model.coef_)
     classes = list(getattr(model, "classes_", ()))
     if len(coef) == 1 and (of is None or of in classes[1:]):
         return coef[0]
     if of not in classes:
         raise InputError(f"of must be one of {classes!r} where there are several, got {of!r}.")
-    # the log odds of the first of two are those of the second turned round
+    # the log odds of the first of two classes are the negated ones of the second; 0.0 - avoids -0.0
     return 0.0 - coef[0] if len(coef) == 1 else coef[classes.index(of)]
 
 
-_N_DRAWN = 24  # columns that are drawn where nobody says
-# Inches of a small picture, and how many stand beside each other.
+_N_DRAWN = 24  # columns that are drawn by default
+# Width and height of a small picture in inches, and how many are in a row.
 _SMALL, _ABREAST = (2.5, 2.2), 4
-# Levels that a small picture names, letters of a name, and which points of a number a map has.
+# Most levels that a small picture names, most letters of a name, and step between a map's points.
 _LEVELS, _LETTERS, _EVERY = 8, 12, 4
 
 
@@ -169,6 +169,7 @@ class ShapeDisplay:
 
 
 def _draw_column(ax: Any, effect: Effect) -> None:
+    """Draw a column: a line for numbers, bars for categories."""
     if not effect.is_number:
         order = _largest(effect.effects)
         ax.bar(np.arange(len(order)), effect.effects[order], color=displays.BLUE, width=0.7)
@@ -182,7 +183,7 @@ def _draw_column(ax: Any, effect: Effect) -> None:
 
 
 def _draw_map(ax: Any, effect: Effect) -> None:
-    """Draw a pair: red adds to the score, blue takes away."""
+    """Draw a pair of columns as a map: red adds to the score, blue subtracts."""
     cells = effect.effects.reshape([len(one.values) for one in effect.axes])
     most = max(float(np.abs(cells).max()), 1e-9)
     for axis, one in zip((ax.xaxis, ax.yaxis), effect.axes, strict=True):
@@ -194,7 +195,7 @@ def _draw_map(ax: Any, effect: Effect) -> None:
         else:
             order = _largest(np.abs(cells).max(axis=1))
             _name_levels(axis, one, order)
-        cells = cells[order].T  # the other column comes first next
+        cells = cells[order].T  # after two turns both axes are ordered
     ax.grid(visible=False)
     from matplotlib import colormaps
 
@@ -207,7 +208,7 @@ def _draw_map(ax: Any, effect: Effect) -> None:
 
 
 def _name_numbers(axis: Any, effect: Effect, ticks: Sequence[float], missing: float) -> None:
-    """Write the ends and the middle of a range, where there is room, and where none is known."""
+    """Label the ends of a range, the middle if there is room, and the place of missing values."""
     known = effect.n_known
     labels = [words.cut(effect.values[place], 10) for place in (0, known // 2, known - 1)]
     if max(map(len, labels)) > 8:
@@ -218,11 +219,12 @@ def _name_numbers(axis: Any, effect: Effect, ticks: Sequence[float], missing: fl
 
 
 def _largest(sizes: FloatArray) -> NDArray[np.intp]:
-    """Return the places of the levels that a small picture names, in their order."""
+    """Return the places of the levels with the largest sizes, in the order of the levels."""
     return np.sort(np.argsort(-np.abs(sizes), kind="stable")[:_LEVELS])
 
 
 def _name_levels(axis: Any, effect: Effect, order: NDArray[np.intp]) -> None:
+    """Label an axis with the levels at these places, and say how many others there are."""
     names = [words.cut(words.text_of(effect.values[place]), _LETTERS) for place in order]
     is_wide = axis.axis_name == "x" and (len(names) > 3 or max(map(len, names)) > 6)
     turned = {"rotation": 60, "ha": "right", "rotation_mode": "anchor"} if is_wide else {}

@@ -1,7 +1,7 @@
-"""Verdicts about all pairs of groups: who is too far below, or above, whom.
+"""Verdicts about all pairs of groups: whether the rate of one is too far from that of another.
 
-A verdict rests on contrasts, ratios or differences of two rates, each with a limit at a level that
-makes the whole verdict wrong as seldom as it says (docs/theory/verdicts.md).
+A contrast is the ratio or the difference of two rates. Its limits are compared with a margin, at
+levels that bound the error of the whole verdict (docs/theory/verdicts.md).
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ from sklearn_dpwg.metrics.intervals.ratio import (
     ratio_of_rates,
 )
 
-# Whether groups are treated alike, which may be that nobody can tell; a group may be left out.
+# Answers about all groups (the first three) or about one group (any of them).
 Answer = Literal["passes", "fails", "cannot tell", "not judged", "reference"]
-# Rates of which each has to pass in equalized odds.
+# Rates that equalized odds compare; each of them has to pass.
 ODDS = ("true_positive_rate", "false_positive_rate")
-# The interval of a rate of groups taken together, at a confidence.
+# Maps groups, which are pooled, and a confidence to the interval of their rate.
 RateOf = Callable[[tuple[int, ...], float], Interval]
 
-# Of the error of a wrong "fails" pairs may have so much where most of them are at the border; what
-# they leave elsewhere is of groups against all others together, which find one that differs.
+# Part of the error of a wrong "fails" that tests of pairs may use; the rest goes to tests of a
+# group against all others together, which detect one group that differs.
 _PAIR_FRACTION = 0.4
-# Of all, so much goes to a limit of the highest rate: of two groups it matters less.
-_FRACTION_OF_LIMIT = 0.02
-_FRACTION_OF_TWO = 0.001
-_N_STEPS = 14
-# So many ranges of the fraction of low groups are looked at.
-_N_FRACTIONS = 256
-_ROUNDING = 1e-9
-# Of so many contrasts that seem to be farthest beyond the margin exact limits are computed; a
-# "fails" that only another one would show is missed, which errs on the safe side.
-_N_TRIED = 6
+# Part of the error that a limit of the highest rate uses; two groups hardly need that limit.
+_LIMIT_FRACTION = 0.02
+_LIMIT_FRACTION_OF_TWO = 0.001
+_N_BISECTIONS = 14  # for levels
+# Ranges of the fraction of records in low groups, for each of which errors are bounded.
+_N_RANGES = 256
+_ROUNDING = 1e-9  # slack for rounded sums of fractions at the ends of a range
+# Exact limits are computed for this many contrasts, those that seem farthest beyond the margin. A
+# "fails" that only another contrast would show is missed, which errs on the safe side.
+_N_EXACT_LIMITS = 6
 
 
 @dataclass(frozen=True)
 class GroupVerdict:
     """Whether one group is too far from the one that is best off, or from the reference.
 
-    ``contrasts`` has by each metric the ratio of the group's rate to that of the group that is best
-    off, whichever that is, or how far it is behind; of a harm it is the smallest rate over its own.
+    ``contrasts`` has for each metric the ratio of the group's rate to that of the best-off group,
+    or its distance from it. For a harm the ratio is the smallest rate over that of the group.
     """
 
     group: Hashable
@@ -69,21 +69,21 @@ class GroupVerdict:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether ratios, or differences, of groups are what is asked for; ``print`` it.
+    """Whether the ratios, or differences, of group rates pass a test; ``print`` it.
 
     Parameters
     ----------
     answer : {"passes", "fails", "cannot tell"}
         The answer.
     rule : str
-        What is passed or failed.
+        Name of the test, such as "the four-fifths rule".
     sentence : str
-        The numbers that decide, with those groups that are not judged.
+        The numbers that decide, and the groups that are not judged.
     groups : tuple of GroupVerdict
-        The same of each group.
+        A verdict for each group.
     metrics, limit, of : tuple of str, float, {"process", "records"}
-        What was asked: rates, the smallest ratio or largest difference that passes, and what the
-        rates are of.
+        The question: rates, the smallest ratio or largest difference that passes, and whether
+        rates describe a process or the records themselves.
     """
 
     answer: Answer
@@ -100,10 +100,9 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Margin:
-    """How far apart rates may be: a low one is at least ``factor`` × a high one less ``gap``.
+    """How far apart two rates may be: low rate ≥ ``factor`` × high rate − ``gap``.
 
-    A contrast is the ratio of a low to a high rate, or how far it is above it, and is held against
-    the ``least``.
+    A contrast is low rate / high rate, or low rate − high rate, and passes from ``least`` on.
     """
 
     factor: float
@@ -112,53 +111,54 @@ class Margin:
 
     @property
     def least(self) -> float:
-        """The smallest contrast that is allowed."""
+        """The smallest contrast that passes."""
         return self.factor if self.is_ratio else -self.gap
 
     @property
     def name(self) -> str:
-        """What a contrast is."""
+        """Word for a contrast in sentences."""
         return "ratio" if self.is_ratio else "difference"
 
     def contrasts(self, low: Limits, high: Limits) -> Limits:
-        """Return the contrasts of low with high rates, with limits."""
+        """Return the contrasts of low with high rates: estimates, lower and upper limits."""
         return ratio_of_rates(low, high) if self.is_ratio else difference_of_rates(low, high)
 
     def answer(self, contrast: Interval) -> Answer:
-        """Return what limits say; where they hold both answers nobody can tell."""
+        """Return the answer about a contrast: "cannot tell" if the margin is within its limits."""
         if contrast.low >= self.least:
             return "passes"
         return "fails" if contrast.high < self.least else "cannot tell"
 
     @property
     def bounds(self) -> tuple[str, str]:
-        """What contrasts are that pass, and that fail, in words."""
+        """Phrases for the contrasts that pass, and for those that fail."""
         if self.is_ratio:
             return f"at least {self.factor:g}", f"below {self.factor:g}"
         return f"at most {100.0 * self.gap:g} points", f"above {100.0 * self.gap:g} points"
 
     def shown(self, contrast: Interval) -> Interval:
-        """Return the contrast as people read it: a difference is how far the low rate is behind."""
+        """Return the contrast for display: a difference as the distance high rate − low rate."""
         if self.is_ratio:
             return contrast
-        low, value, high = (0.0 - c for c in (contrast.high, contrast.estimate, contrast.low))
+        # 0.0 - x and not -x, so that no "-0.0" is shown
+        low, value, high = (0.0 - x for x in (contrast.high, contrast.estimate, contrast.low))
         return Interval(value, low, high, contrast.confidence)
 
     def text(self, contrast: Interval, answer: Answer) -> str:
-        """Return a contrast and its limits in words, and on which side of the margin it is."""
-        one, (within, beyond) = self.shown(contrast), self.bounds
+        """Return a phrase with a contrast, its limits, and the side of the margin it is on."""
+        shown, (within, beyond) = self.shown(contrast), self.bounds
         value, low, high = (
-            f"{each:.2f}" if self.is_ratio else f"{100.0 * each:.1f}"
-            for each in (one.estimate, one.low, one.high)
+            f"{number:.2f}" if self.is_ratio else f"{100.0 * number:.1f}"
+            for number in (shown.estimate, shown.low, shown.high)
         )
         if self.is_ratio and answer == "fails" and float(high) >= self.factor:
-            high = f"{one.high:.5f}"  # what is below the limit does not look like it
+            high = f"{shown.high:.5f}"  # two digits would round up to the margin
         end = {"passes": within, "fails": beyond}.get(answer, f"which may be {beyond} or not")
         return f"a {self.name} of {value} [{low}, {high}], {end}".replace("of nan", "nobody knows")
 
 
 def margin_of(at_least: Any, within: Any) -> Margin:
-    """Return what contrasts are held against: a ratio, four fifths if none is named."""
+    """Return the margin of two parameters of a verdict; a ratio of 0.8 if both are None."""
     if within is None:
         ratio = real_number(0.8 if at_least is None else at_least, "at_least")
         if not 0.0 < ratio <= 1.0:
@@ -170,28 +170,27 @@ def margin_of(at_least: Any, within: Any) -> Margin:
 
 
 def metrics_of(metric: Any) -> tuple[str, ...]:
-    """Return the rates that are judged together: one, several, or those of a joint name."""
+    """Return the names of the rates to judge; "equalized_odds" stands for two of them."""
     names = [metric] if isinstance(metric, str) else metric
     if not (isinstance(names, Sequence) and all(isinstance(one, str) for one in names)):
         raise InputTypeError(f"metric must be a name or a sequence of names, got {metric!r}.")
-    listed_rates = (ODDS if name == "equalized_odds" else (name,) for name in names)
-    rates = tuple(dict.fromkeys(chain.from_iterable(listed_rates)))
+    rates_by_name = (ODDS if name == "equalized_odds" else (name,) for name in names)
+    rates = tuple(dict.fromkeys(chain.from_iterable(rates_by_name)))
     if not rates:
         raise InputError(f"metric must be one of {', '.join(RATES)}, or several, got none.")
     return rates
 
 
-# Whom a group is compared with, and whether the sides are turned; and what comes of it.
+# The groups that a group is compared with, pooled, and whether the sides are swapped.
 _Rivals = tuple[tuple[int, ...], bool]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Rates of groups, of which some are judged, held against each other by a margin.
+    """Contrasts of one metric between all judged groups, and the answers that follow from them.
 
-    With ``both_ways`` a group may be neither too far below nor above another, and no end is the
-    worse one. Of ``n_joint`` comparisons that pass together each may "fail" with so small a part of
-    the error.
+    ``judged`` and ``reference`` are places of groups. With ``both_ways`` a group may be neither too
+    far below nor too far above another. ``n_joint`` metrics share the error of a wrong "fails".
     """
 
     names: tuple[str, ...]
@@ -207,122 +206,133 @@ class Comparison:
 
     @property
     def _error(self) -> float:
-        """Probability with which a limit may be wrong, on either side."""
+        """Probability that a limit of a contrast may be wrong, on each side."""
         return 0.5 * (1.0 - self.confidence)
 
     @cached_property
     def _levels(self) -> Levels:
+        """Errors of single tests, which keep the error of a wrong "fails" of the whole verdict."""
         error, n_judged = self._error / self.n_joint, len(self.judged)
         if self.reference is not None:
             return Levels(0.0, error / max((1 + self.both_ways) * (n_judged - 1), 1))
-        if not self.counts.is_sample:  # tails of noise are not those of normal errors
+        if not self.counts.is_sample:  # noise alone is not normal, as `levels_of` assumes
             return Levels(0.0, error / max(n_judged * (n_judged - 1), 1))
         return levels_of(self.counts.of(list(self.judged)), self.margin, error)
 
-    def _others(self, group: int) -> tuple[int, ...]:
-        return tuple(one for one in self.judged if one != group)
+    def _other_judged(self, group: int) -> tuple[int, ...]:
+        """Return the places of all judged groups but one."""
+        return tuple(other for other in self.judged if other != group)
 
     def _contrasts_with(
-        self, group: int, others: Sequence[tuple[int, ...]], error: float, turned: bool
+        self, group: int, rivals: Sequence[tuple[int, ...]], error: float, swapped: bool
     ) -> list[Interval]:
-        """Contrast a group with each rival; `turned` says that the rival must not be behind."""
-        level = 1.0 - 2.0 * error
-        own = limits_of([self.rate_of((group,), level)])
-        rates = own, limits_of(self.rate_of(other, level) for other in others)
-        behind, ahead = rates if greater_is_worse(self.metric) == turned else rates[::-1]
-        values, lows, highs = (one.tolist() for one in self.margin.contrasts(behind, ahead))
-        rows = zip(values, lows, highs, strict=True)
+        """Return contrasts of a group with rivals, each a pool of groups, at a one-sided error.
+
+        They test whether the group is behind the rival, ``swapped`` whether the rival is behind.
+        """
+        confidence = 1.0 - 2.0 * error
+        group_limits = limits_of([self.rate_of((group,), confidence)])
+        rival_limits = limits_of(self.rate_of(rival, confidence) for rival in rivals)
+        sides = group_limits, rival_limits
+        low_rates, high_rates = sides if greater_is_worse(self.metric) == swapped else sides[::-1]
+        arrays = self.margin.contrasts(low_rates, high_rates)
+        rows = zip(*(array.tolist() for array in arrays), strict=True)
         return [Interval(value, low, high, self.confidence) for value, low, high in rows]
 
     @cached_property
-    def _against(self) -> tuple[dict[_Rivals, Interval], ...]:
-        """The contrasts of each group with every rival, and with all of them together."""
-        return tuple(map(self._with_rivals, range(len(self.names))))
+    def _rival_contrasts(self) -> tuple[dict[_Rivals, Interval], ...]:
+        """For each group its contrasts with every single rival, and with all of them pooled."""
+        return tuple(map(self._rival_contrasts_of, range(len(self.names))))
 
-    def _with_rivals(self, group: int) -> dict[_Rivals, Interval]:
-        rivals = self._others(group) if self.reference is None else (self.reference,)
+    def _rival_contrasts_of(self, group: int) -> dict[_Rivals, Interval]:
+        """Return the contrasts of one group: lower limits at `_error`, upper ones at `_levels`."""
+        rivals = self._other_judged(group) if self.reference is None else (self.reference,)
         contrasts: dict[_Rivals, Interval] = {}
-        pairs = [(one,) for one in rivals]
-        for turned in (False, True)[: 1 + self.both_ways]:
-            wide = self._contrasts_with(group, pairs, self._error, turned)
-            strict = self._contrasts_with(group, pairs, self._levels.pair, turned)
-            for other, one, far in zip(pairs, wide, strict, strict=True):
-                contrasts[other, turned] = replace(one, high=far.high)
+        singles = [(rival,) for rival in rivals]
+        for swapped in (False, True)[: 1 + self.both_ways]:
+            at_error = self._contrasts_with(group, singles, self._error, swapped)
+            at_level = self._contrasts_with(group, singles, self._levels.pair, swapped)
+            for single, lower, upper in zip(singles, at_error, at_level, strict=True):
+                contrasts[single, swapped] = replace(lower, high=upper.high)
             if self._levels.pooled > 0.0:
-                (contrasts[rivals, turned],) = self._contrasts_with(
-                    group, [rivals], self._levels.pooled, turned
+                (contrasts[rivals, swapped],) = self._contrasts_with(
+                    group, [rivals], self._levels.pooled, swapped
                 )
         return contrasts
 
     @cached_property
     def contrasts(self) -> tuple[Interval, ...]:
         """The contrast of each group with the one that is best off, or farthest from it."""
-        return tuple(map(self._of_group, range(len(self.names))))
+        return tuple(map(self._smallest_contrast, range(len(self.names))))
 
-    def _of_group(self, group: int) -> Interval:
-        alike, against = float(self.margin.is_ratio), self._against[group]
+    def _smallest_contrast(self, group: int) -> Interval:
+        """Return the smallest contrast of a group with any rival, which decides about the group."""
+        equality, contrasts = float(self.margin.is_ratio), self._rival_contrasts[group]
         if group == self.reference:
-            return Interval(alike, alike, alike, self.confidence)
-        if not against:
-            most = math.inf if self.margin.is_ratio else 1.0
-            return Interval(math.nan, alike - 1.0, most, self.confidence)
-        pairs = [one for (rivals, _), one in against.items() if len(rivals) == 1]
-        low, high = min(one.low for one in pairs), min(one.high for one in against.values())
-        known = [one.estimate for one in pairs if not math.isnan(one.estimate)]
+            return Interval(equality, equality, equality, self.confidence)
+        if not contrasts:  # no rival: nothing is known
+            largest = math.inf if self.margin.is_ratio else 1.0
+            return Interval(math.nan, equality - 1.0, largest, self.confidence)
+        pairs = [contrast for (rivals, _), contrast in contrasts.items() if len(rivals) == 1]
+        low = min(contrast.low for contrast in pairs)
+        high = min(contrast.high for contrast in contrasts.values())
+        estimates = [pair.estimate for pair in pairs if not math.isnan(pair.estimate)]
         if self.reference is None or self.both_ways:  # the best-off group may be this one
-            low, high = min(low, alike), min(high, alike)
-            known = [min(*known, alike)] if known else []
-        estimate = min(max(min(known), low), high) if known else math.nan
+            low, high = min(low, equality), min(high, equality)
+            estimates = [min(*estimates, equality)] if estimates else []
+        estimate = min(max(min(estimates), low), high) if estimates else math.nan
         return Interval(estimate, low, high, self.confidence)
 
     def answer(self, group: int) -> Answer:
-        """Return the answer about a group for itself."""
+        """Return the answer about one group."""
         if group not in self.judged:
             return "not judged"
         return "reference" if group == self.reference else self.margin.answer(self.contrasts[group])
 
     def sentence(self, group: int) -> str:
-        """Return the numbers that decide about a group."""
+        """Return a sentence with the numbers that decide about one group."""
         answer, name = self.answer(group), self.names[group]
         if answer == "not judged":
             return f"{name} is not judged."
         if answer == "reference":
             return f"{name} is what others are compared with."
-        return self._words((group,), *self._decisive(group), answer)
+        rivals, contrast = self._decisive_contrast(group)
+        return self._sentence_of((group,), rivals, contrast, answer)
 
-    def _decisive(self, group: int) -> tuple[tuple[int, ...], Interval]:
-        """Return the rival, one group if there is one, whose limit decides, and the contrast."""
+    def _decisive_contrast(self, group: int) -> tuple[tuple[int, ...], Interval]:
+        """Return the rivals, one if possible, and the contrast that decides about a group."""
         fails = self.answer(group) == "fails"
 
-        def limit(one: tuple[_Rivals, Interval]) -> tuple[bool, float, float]:
-            (rivals, _), contrast = one
-            end = contrast.high if fails else contrast.low
+        def sort_key(item: tuple[_Rivals, Interval]) -> tuple[bool, float, float]:
+            (rivals, _), contrast = item
+            limit = contrast.high if fails else contrast.low
             is_last = len(rivals) > 1 or (fails and self.margin.answer(contrast) != "fails")
-            unknown = math.isnan(contrast.estimate)
-            return is_last, end, math.inf if unknown else contrast.estimate
+            is_unknown = math.isnan(contrast.estimate)
+            return is_last, limit, math.inf if is_unknown else contrast.estimate
 
-        (rivals, _), contrast = min(self._against[group].items(), key=limit)
+        (rivals, _), contrast = min(self._rival_contrasts[group].items(), key=sort_key)
         return rivals, contrast
 
-    def of_all(self) -> tuple[Answer, str]:
-        """Return the answer about all groups together, and the numbers that decide."""
+    def overall(self) -> tuple[Answer, str]:
+        """Return the answer about all groups together, and a sentence with the deciding numbers."""
         if len(self.judged) < 2:
             return "cannot tell", "Fewer than two groups can be judged."
-        held = [one for one in self.judged if one != self.reference]
-        first = min(held, key=lambda one: (self.contrasts[one].high, self.contrasts[one].low))
-        if self.answer(first) == "fails":
-            return "fails", self.sentence(first)
-        against = self._all_against_one()
-        if against is not None:
-            return "fails", against
-        first = min(held, key=lambda one: self.contrasts[one].low)
-        if self.answer(first) == "passes":
+        compared = [group for group in self.judged if group != self.reference]
+        contrasts = self.contrasts
+        worst = min(compared, key=lambda group: (contrasts[group].high, contrasts[group].low))
+        if self.answer(worst) == "fails":
+            return "fails", self.sentence(worst)
+        failure = self._failure_of_all_but_one()
+        if failure is not None:
+            return "fails", failure
+        closest = min(compared, key=lambda group: contrasts[group].low)
+        if self.answer(closest) == "passes":
             every = f"Every {self.margin.name} is {self.margin.bounds[0]}. The closest:"
-            return "passes", f"{every} {self.sentence(first)}"
-        return "cannot tell", self.sentence(first)
+            return "passes", f"{every} {self.sentence(closest)}"
+        return "cannot tell", self.sentence(closest)
 
-    def _all_against_one(self) -> str | None:
-        """Return in words that all groups but one together are too far from it, if they are."""
+    def _failure_of_all_but_one(self) -> str | None:
+        """Return a sentence if all groups but one, pooled, are too far behind that one."""
         if self._levels.pooled <= 0.0:
             return None
         judged = self.counts.of(list(self.judged))
@@ -330,20 +340,20 @@ class Comparison:
         low, high = (judged, others) if greater_is_worse(self.metric) else (others, judged)
         factor, gap = self.margin.factor, self.margin.gap
         variance = low.variances() + factor**2 * high.variances()
-        # by how many deviations low rates are below what high ones allow
-        beyond = _in_deviations(factor * high.rates - gap - low.rates, variance)
-        for place in np.argsort(-beyond)[:_N_TRIED].tolist():
-            one = self.judged[place]
-            rest = self._others(one)
-            (contrast,) = self._contrasts_with(one, [rest], self._levels.pooled, turned=True)
+        # how far low rates are beyond the margin, in standard deviations
+        excess = _in_deviations(factor * high.rates - gap - low.rates, variance)
+        for place in np.argsort(-excess)[:_N_EXACT_LIMITS].tolist():
+            best = self.judged[place]
+            rest = self._other_judged(best)
+            (contrast,) = self._contrasts_with(best, [rest], self._levels.pooled, swapped=True)
             if self.margin.answer(contrast) == "fails":
-                return self._words(rest, (one,), contrast, "fails")
+                return self._sentence_of(rest, (best,), contrast, "fails")
         return None
 
-    def _words(
+    def _sentence_of(
         self, worse: tuple[int, ...], better: tuple[int, ...], contrast: Interval, answer: Answer
     ) -> str:
-        """Return both rates, the contrast and its limits."""
+        """Return a sentence with the rates of two pools of groups, and their contrast."""
         metric = of_metric(self.metric)
         bad = " (high is bad)" if greater_is_worse(self.metric) and not self.both_ways else ""
         has = f"{'has' if len(worse) == 1 else 'have'} a{'n' * (metric[0] in 'ae')}"
@@ -358,48 +368,55 @@ class Comparison:
         )
 
 
-def verdict_of(compared: Sequence[Comparison], labels: Sequence[Hashable], scope: str) -> Verdict:
-    """Return one verdict by several metrics, of all groups and each: that of the one that decides.
+def verdict_of(
+    comparisons: Sequence[Comparison], labels: Sequence[Hashable], scope: str
+) -> Verdict:
+    """Return one verdict of several comparisons, one for each metric, with the same margin.
 
-    All pass where each does, as if it were alone; each fails at its part of the error.
+    ``labels`` are those of all groups; ``scope`` is text about groups that are not judged.
     """
-    outcomes = [one.of_all() for one in compared]
-    decides = _deciding(compared, [answer for answer, _ in outcomes], compared[0].judged)
-    answer, sentence = outcomes[decides]
+    outcomes = [comparison.overall() for comparison in comparisons]
+    all_answers, first = [answer for answer, _ in outcomes], comparisons[0]
+    answer, sentence = outcomes[_deciding_metric(comparisons, all_answers, first.judged)]
     groups = []
-    for place, label in enumerate(labels):
-        answers = [one.answer(place) for one in compared]
-        decides, contrasts = _deciding(compared, answers, (place,)), []
-        for one in compared:
-            shown, name = one.margin.shown(one.contrasts[place]), f"{one.metric} {one.margin.name}"
+    for group, label in enumerate(labels):
+        answers = [comparison.answer(group) for comparison in comparisons]
+        place, contrasts = _deciding_metric(comparisons, answers, (group,)), []
+        for comparison in comparisons:
+            shown = first.margin.shown(comparison.contrasts[group])
+            name = f"{comparison.metric} {first.margin.name}"
             contrasts.append(GroupRate(label, name, shown.estimate, shown.low, shown.high))
-        of_group = compared[decides].sentence(place)
-        groups.append(GroupVerdict(label, answers[decides], of_group, tuple(contrasts)))
-    one = compared[0]
+        group_sentence = comparisons[place].sentence(group)
+        groups.append(GroupVerdict(label, answers[place], group_sentence, tuple(contrasts)))
     return Verdict(
-        answer,
-        _rule(compared),
-        f"{sentence}{scope}",
-        tuple(groups),
-        metrics=tuple(each.metric for each in compared),
-        limit=abs(one.margin.least),
-        of="process" if one.counts.is_sample else "records",
+        answer=answer,
+        rule=_rule(comparisons),
+        sentence=f"{sentence}{scope}",
+        groups=tuple(groups),
+        metrics=tuple(comparison.metric for comparison in comparisons),
+        limit=abs(first.margin.least),
+        of="process" if first.counts.is_sample else "records",
     )
 
 
-def _deciding(compared: Sequence[Comparison], answers: list[Answer], groups: Sequence[int]) -> int:
-    """Return the metric that decides about some groups: one that fails, or the closest."""
+def _deciding_metric(
+    comparisons: Sequence[Comparison], answers: list[Answer], groups: Sequence[int]
+) -> int:
+    """Return the place of the metric that decides: one that fails, is open, or is closest."""
     for answer in ("fails", "cannot tell"):
         if answer in answers:
             return answers.index(answer)
-    lows = [min((one.contrasts[group].low for group in groups), default=0.0) for one in compared]
+    lows = [
+        min((comparison.contrasts[group].low for group in groups), default=0.0)
+        for comparison in comparisons
+    ]
     return int(np.argmin(lows))
 
 
-def _rule(compared: Sequence[Comparison]) -> str:
-    """Return what is passed or failed, in words."""
-    first = compared[0]
-    names = listed([of_metric(one.metric) for one in compared])
+def _rule(comparisons: Sequence[Comparison]) -> str:
+    """Return the name of the test that groups pass or fail."""
+    first = comparisons[0]
+    names = listed([of_metric(comparison.metric) for comparison in comparisons])
     beside = "" if first.reference is None else f" beside {first.names[first.reference]}"
     if (names, first.margin.least) == ("selection rate", 0.8):
         return f"the four-fifths rule{beside}"
@@ -413,8 +430,8 @@ def _rule(compared: Sequence[Comparison]) -> str:
 class Counts:
     """Hits and misses of groups, of shape (..., n_groups), and the variances of their noise.
 
-    With ``totals`` the number of records is known, and hits and misses say the same twice. Without
-    ``is_sample`` the rates are those of the very records.
+    ``totals`` are hits + misses without noise, if they are public. If not ``is_sample``, the
+    records are everybody, and rates have no sampling error.
     """
 
     hits: FloatArray
@@ -426,146 +443,155 @@ class Counts:
 
     @classmethod
     def of_rate(cls, counted: Histogram, metric: str) -> Counts:
-        """Return the hits and misses of a rate in all groups of a histogram."""
+        """Return the hits and misses of a rate for all groups of a histogram."""
         rate, n_groups = RATES[metric], len(counted.counts)
         (hits, n_hits), (misses, n_misses) = counted.totals(rate.hits), counted.totals(rate.misses)
         variance = 0.0 if counted.noise is None else counted.noise.std**2
         noise = np.full(n_groups, n_hits * variance), np.full(n_groups, n_misses * variance)
-        known = [counted.known_size(rate, one) for one in range(n_groups)]
-        totals = None if None in known else np.array(known, dtype=np.float64)
+        public_sizes = [counted.public_size(rate, group) for group in range(n_groups)]
+        totals = None if None in public_sizes else np.array(public_sizes, dtype=np.float64)
         return cls(hits.astype(float), misses.astype(float), *noise, totals, counted.is_sample)
 
     @property
     def sizes(self) -> FloatArray:
-        """How many records the rates are of, at least 1."""
+        """Denominators of the rates, hits + misses, at least 1."""
         return np.maximum(self.hits + self.misses if self.totals is None else self.totals, 1.0)
 
     @property
     def rates(self) -> FloatArray:
-        """Estimates, half a record drawn to each end."""
+        """Estimates of the rates, with half a record added to hits and to misses."""
         hits, misses = self.hits, self.misses
-        if self.totals is not None:
+        if self.totals is not None:  # two noisy estimates of the hits are averaged
             hits = 0.5 * (hits - misses + self.totals)
             misses = self.totals - hits
         hits, misses = np.maximum(hits, 0.0) + 0.5, np.maximum(misses, 0.0) + 0.5
         return np.asarray(hits / (hits + misses))
 
     def variances(self, rates: FloatArray | float | None = None) -> FloatArray:
-        """Return the variances of estimates at some rates, by default at their own."""
-        at = self.rates if rates is None else rates
+        """Return the variances of estimates, if the true rates are these; by default estimates."""
+        true_rates = self.rates if rates is None else rates
         if self.totals is None:
-            noise = self.hit_noise * (1.0 - at) ** 2 + self.miss_noise * np.square(at)
-        else:
+            noise = self.hit_noise * (1.0 - true_rates) ** 2
+            noise = noise + self.miss_noise * np.square(true_rates)
+        else:  # hits are half of hits − misses + total
             noise = 0.25 * (self.hit_noise + self.miss_noise)
         sizes = self.sizes
-        return np.asarray((self.is_sample * sizes * at * (1.0 - at) + noise) / sizes**2)
+        sampling = self.is_sample * sizes * true_rates * (1.0 - true_rates)
+        return np.asarray((sampling + noise) / sizes**2)
 
     def all_but_one(self) -> Counts:
-        """Return for each group the counts of all others together."""
+        """Return for each group the summed counts of all other groups."""
         return self._each(lambda values: values.sum(axis=-1, keepdims=True) - values)
 
     def of(self, groups: list[int]) -> Counts:
-        """Return the counts of some groups."""
+        """Return the counts of the groups at these places."""
         return self._each(lambda values: values[..., groups])
 
     def _each(self, change: Callable[[FloatArray], Any]) -> Counts:
+        """Return counts in which a function has changed every array."""
         arrays = {name: one for name, one in vars(self).items() if isinstance(one, np.ndarray)}
-        return replace(self, **{name: change(one) for name, one in arrays.items()})
+        return replace(self, **{name: change(array) for name, array in arrays.items()})
 
 
 def _in_deviations(distance: FloatArray | float, variance: FloatArray) -> FloatArray:
+    """Return distance / √variance; 0 for 0/0, infinite for a positive distance over 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.nan_to_num(distance / np.sqrt(variance), nan=0.0, posinf=np.inf, neginf=-np.inf)
 
 
 class Levels(NamedTuple):
-    """One-sided errors of tests of a group against all others together, and of a pair of groups."""
+    """One-sided error of a test of a group against all others pooled, and of a pair of groups."""
 
-    pooled: float
+    pooled: float  # 0 if no such test is made
     pair: float
 
 
 def levels_of(counts: Counts, margin: Margin, error: float) -> Levels:
     """Return levels at which a "fails" is wrong with a probability of at most the error.
 
-    Where all rates are within the margin they are, at worst, at its two ends: a set B of groups at
-    the low one, the others at the high one. A group of B is at the border against all others
-    together only if no other is in B, and a pair only if one of it is: so the errors of few tests
-    add up. ``docs/theory/verdicts.md`` has the proof.
+    If all rates are within the margin, the worst case has them at its two ends: a set B of groups
+    at the low end, the others at the high end. A test against all others is at its border only if
+    the group is alone at its end, and a test of a pair only if one of both is in B. So the errors
+    of few tests add up. ``docs/theory/verdicts.md`` has the proof.
     """
     n_groups = counts.hits.shape[-1]
     if n_groups < 2:
         return Levels(0.0, error)
-    limit = (_FRACTION_OF_LIMIT if n_groups > 2 else _FRACTION_OF_TWO) * error
-    shifts, left = _Shifts(counts, margin, limit), error - limit
+    limit_error = (_LIMIT_FRACTION if n_groups > 2 else _LIMIT_FRACTION_OF_TWO) * error
+    shifts, test_error = _Shifts(counts, margin, limit_error), error - limit_error
     if n_groups == 2:
 
-        def of_two(level: float) -> float:
+        def sum_of_two(level: float) -> float:
             return level + float(ndtr(ndtri(level) - shifts.reverse))
 
-        return Levels(0.0, _largest_level(of_two, left, 0.5))
+        return Levels(pooled=0.0, pair=_largest_level(sum_of_two, test_error, least=0.5))
 
-    def of_pairs(level: float) -> float:
+    def sum_of_pairs(level: float) -> float:
         return float(shifts.pair_errors(level).max())
 
-    def of_all(level: float) -> float:
+    def sum_of_all(level: float) -> float:
         return float((shifts.pooled_errors(level) + shifts.pair_errors(pair)).max())
 
-    pair = _largest_level(of_pairs, _PAIR_FRACTION * left, 1.0 / (n_groups * (n_groups - 1)))
-    return Levels(_largest_level(of_all, left, 0.5 * (1.0 - _PAIR_FRACTION) / n_groups), pair)
+    # by Bonferroni's inequality these fractions of the error are always allowed
+    pair_fraction = 1.0 / (n_groups * (n_groups - 1))
+    pooled_fraction = 0.5 * (1.0 - _PAIR_FRACTION) / n_groups
+    pair = _largest_level(sum_of_pairs, _PAIR_FRACTION * test_error, pair_fraction)
+    return Levels(_largest_level(sum_of_all, test_error, pooled_fraction), pair)
 
 
-def _largest_level(errors: Callable[[float], float], error: float, part: float) -> float:
-    """Return the largest level at which errors add up to an error, at least that part of it."""
-    low, high = math.log(error * part), math.log(error)
-    if errors(error) <= error:
+def _largest_level(sum_of_errors: Callable[[float], float], error: float, least: float) -> float:
+    """Return the largest level, from ``least`` × error on, whose sum of errors is at most error."""
+    low, high = math.log(error * least), math.log(error)
+    if sum_of_errors(error) <= error:
         return error
-    for _ in range(_N_STEPS):
+    for _ in range(_N_BISECTIONS):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if errors(math.exp(middle)) <= error else (low, middle)
+        low, high = (middle, high) if sum_of_errors(math.exp(middle)) <= error else (low, middle)
     return math.exp(low)
 
 
 class _Shifts:
-    """How far within the margin a contrast is, in deviations, where others share its end.
+    """Distances of contrasts from the margin, in standard deviations, in the worst case.
 
-    Of a low group against all others, if all others were low too; of all others against a high
-    group, if all others were high; of pairs whose groups are at one end; of the first two groups in
-    reverse.
+    Every rate is at the low or the high end of the margin (see `levels_of`). ``low``: a low group
+    against all others, if all are low. ``high``: all others against a high group, if all are high.
+    ``pairs``: two groups at the same end. ``reverse``: a high group against a low one, of two.
     """
 
     def __init__(self, counts: Counts, margin: Margin, error: float) -> None:
-        every = counts._each(lambda values: values.sum(axis=-1, keepdims=True))
-        room = -ndtri(error if margin.is_ratio else 0.5 * error) * np.sqrt(every.variances())
-        # the highest rate is at least that of all groups together, by a difference not far from it
-        highest = max(float((every.rates - room)[0]), 0.0)
+        pooled = counts._each(lambda values: values.sum(axis=-1, keepdims=True))
+        radius = -ndtri(error if margin.is_ratio else 0.5 * error) * np.sqrt(pooled.variances())
+        # the highest rate is at least the pooled one; with a difference it is also near to it
+        highest = max(float((pooled.rates - radius)[0]), 0.0)
         spread = (1.0 - margin.factor) * highest + margin.gap
         lowest = max(highest - spread, 0.0)
-        ends: tuple[float, ...] = (lowest, highest)
-        if not margin.is_ratio:
-            top = min(float((every.rates + room)[0]) + spread, 1.0)
-            ends = (lowest, top, min(max(0.5, lowest), top))
-        own, others = (
-            np.max([each.variances(end) for end in ends], axis=0)
+        possible_rates: tuple[float, ...] = (lowest, highest)
+        if not margin.is_ratio:  # variances are largest at an end, or at 1/2
+            top = min(float((pooled.rates + radius)[0]) + spread, 1.0)
+            possible_rates = (lowest, top, min(max(0.5, lowest), top))
+        variances, variances_of_others = (
+            np.max([each.variances(rate) for rate in possible_rates], axis=0)
             for each in (counts, counts.all_but_one())
         )
         square = margin.factor**2
-        pairs = np.maximum(own[:, None] + square * own, own + square * own[:, None])
-        within = (1.0 - margin.factor) * lowest + margin.gap
+        pair_variances = np.maximum(
+            variances[:, None] + square * variances, variances + square * variances[:, None]
+        )
+        same_end = (1.0 - margin.factor) * lowest + margin.gap
         reverse = (1.0 - square) * highest + (1.0 + margin.factor) * margin.gap
-        self.low = _in_deviations(margin.factor * spread, own + square * others)
-        self.high = _in_deviations(spread, others + square * own)
-        self.pairs = _in_deviations(within, pairs)
-        self.reverse = float(_in_deviations(reverse, pairs)[0, 1])
+        self.low = _in_deviations(margin.factor * spread, variances + square * variances_of_others)
+        self.high = _in_deviations(spread, variances_of_others + square * variances)
+        self.pairs = _in_deviations(same_end, pair_variances)
+        self.reverse = float(_in_deviations(reverse, pair_variances)[0, 1])
         self.fractions = counts.sizes / counts.sizes.sum()
-        # fractions of the records that low groups may have, by small ranges
-        edges = np.linspace(0.0, 1.0, _N_FRACTIONS + 1)
-        self._edges = edges[:-1] - _ROUNDING, edges[1:] + _ROUNDING
+        # ranges of the fraction of all records that are in low groups
+        edges = np.linspace(0.0, 1.0, _N_RANGES + 1)
+        self._ranges = edges[:-1] - _ROUNDING, edges[1:] + _ROUNDING
 
     @cached_property
-    def _n_across(self) -> FloatArray:
-        """How many pairs of a low and a high group there are, -inf if no groups fit."""
-        least, most = self._edges
+    def _n_border_pairs(self) -> FloatArray:
+        """Largest number of pairs of a low and a high group, by range; -inf if no groups fit."""
+        least, most = self._ranges
         n, ordered = len(self.fractions), np.sort(self.fractions)
         n_most = np.searchsorted(np.cumsum(ordered), most, side="right")
         n_least = np.searchsorted(np.cumsum(ordered[::-1]), least) + (least > 0.0)
@@ -573,32 +599,33 @@ class _Shifts:
         return np.where(n_least > n_most, -np.inf, n_low * (n - n_low))
 
     def pooled_errors(self, level: float) -> FloatArray:
-        """Return a bound of the sum of errors of contrasts with all others, by fraction."""
-        least, most = self._edges
-        return _of_one_end(level, self.low, self.fractions, least, most) + _of_one_end(
-            level, self.high, self.fractions, 1.0 - most, 1.0 - least
-        )
+        """Return a bound of the sum of errors of tests against all others pooled, by range."""
+        least, most = self._ranges
+        low_errors = _errors_of_one_end(level, self.low, self.fractions, least, most)
+        least, most = 1.0 - most, 1.0 - least  # of the records, in high groups
+        return low_errors + _errors_of_one_end(level, self.high, self.fractions, least, most)
 
     def pair_errors(self, level: float) -> FloatArray:
-        """Return a bound of the sum of errors of pairs, by fraction: few are at both ends."""
-        inner = ndtr(ndtri(level) - self.pairs)
-        return self._n_across * level + float(inner.sum() - np.trace(inner))
+        """Return a bound of the sum of errors of tests of pairs, by range of the low groups."""
+        same_end = ndtr(ndtri(level) - self.pairs)
+        return self._n_border_pairs * level + float(same_end.sum() - np.trace(same_end))
 
 
-def _of_one_end(
+def _errors_of_one_end(
     level: float, shifts: FloatArray, fractions: FloatArray, least: FloatArray, most: FloatArray
 ) -> FloatArray:
-    """Return a bound of the errors where groups at one end have so much of all records.
+    """Return a bound of the errors by range: groups at one end have least to most of all records.
 
-    Which groups these are is a knapsack, whose relaxation is filled by gain a fraction.
+    The worst choice of groups is a knapsack; its relaxation takes them by gain in error per size.
     """
     quantile, fractions = ndtri(level), np.maximum(fractions, 1e-12)
     rest = np.maximum(1.0 - fractions, 1e-12)
-    with np.errstate(invalid="ignore"):
-        others = np.nan_to_num(shifts * np.maximum(least[:, None] - fractions, 0.0) / rest, nan=0.0)
-    always = ndtr(quantile - shifts)
-    gains = ndtr(quantile - np.minimum(others, shifts)) - always
+    with np.errstate(invalid="ignore"):  # an infinite shift times 0
+        shared = shifts * np.maximum(least[:, None] - fractions, 0.0) / rest
+    base_errors = ndtr(quantile - shifts)
+    gains = ndtr(quantile - np.minimum(np.nan_to_num(shared, nan=0.0), shifts)) - base_errors
     order = np.argsort(-gains / fractions, axis=1)
     size = fractions[order]
-    kept = np.clip((most[:, None] - np.cumsum(size, axis=1) + size) / size, 0.0, 1.0)
-    return np.asarray(always.sum() + (kept * np.take_along_axis(gains, order, axis=1)).sum(axis=1))
+    taken = np.clip((most[:, None] - np.cumsum(size, axis=1) + size) / size, 0.0, 1.0)
+    gain = (taken * np.take_along_axis(gains, order, axis=1)).sum(axis=1)
+    return np.asarray(base_errors.sum() + gain)

@@ -1,4 +1,4 @@
-"""Labels and numbers as people read them: every character shows, and none acts."""
+"""Labels and numbers as text for people, in which invisible characters are made visible."""
 
 from __future__ import annotations
 
@@ -7,32 +7,33 @@ import unicodedata
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import zip_longest
 
-# Joiners belong to emoji and to Persian; every other character of format is shown by its number.
+# Joiners, which emoji and Persian need, are kept; other characters of these Unicode categories are
+# invisible and are replaced by their escapes.
 _JOINERS = "\u200c\u200d"
 _UNSHOWN = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
-# Characters that stand beside an axis, in a sentence, and in a cell of a table of names.
+# Most characters of a name beside an axis, in a sentence, and in a table.
 BESIDE_AN_AXIS, _IN_A_SENTENCE, _IN_A_TABLE = 22, 48, 60
 
 
 def visible(text: object) -> str:
-    """Return text in which every character shows; lines stay lines."""
+    """Return text with invisible characters escaped, except line breaks."""
     return "\n".join(map(in_line, str(text).split("\n")))
 
 
 def in_line(label: object) -> str:
-    """Return a label as one line of a terminal, in which every character shows."""
+    """Return a label as one line, with invisible characters and line breaks escaped."""
     return "".join(
-        one.encode("unicode_escape").decode()
-        if unicodedata.category(one) in _UNSHOWN and one not in _JOINERS
-        else one
-        for one in str(label)
+        character.encode("unicode_escape").decode()
+        if unicodedata.category(character) in _UNSHOWN and character not in _JOINERS
+        else character
+        for character in str(label)
     )
 
 
 def text_of(label: Hashable) -> str:
-    """Return a label as text in which nothing is invisible; cells of several columns are joined.
+    """Return a label as visible text; parts of a tuple are joined by " & ".
 
-    Spaces at the ends, which would be lost where text is trimmed, are marks.
+    Spaces at the ends, which trimming would remove, are shown as marks.
     """
     if isinstance(label, tuple):
         return " & ".join(text_of(part) for part in label)
@@ -44,13 +45,13 @@ def text_of(label: Hashable) -> str:
 
 
 def texts_of(labels: Iterable[Hashable], width: int | None = None) -> tuple[str, ...]:
-    """Return a text a label, no two the same, of about so many characters at most."""
+    """Return one text per label, all different, of at most about ``width`` characters."""
     texts = _numbered([text_of(label) for label in labels])
     return texts if width is None else _numbered([cut(text, width) for text in texts])
 
 
 def cut(text: str, width: int = _IN_A_TABLE) -> str:
-    """Return the beginning and the end of a long text: names of a family may differ there alone."""
+    """Shorten a text to its beginning and end, as long names may differ only at the end."""
     if len(text) <= width:
         return text
     tail = width // 4
@@ -58,7 +59,7 @@ def cut(text: str, width: int = _IN_A_TABLE) -> str:
 
 
 def _numbered(texts: Sequence[str]) -> tuple[str, ...]:
-    """Tell equal texts apart, as those of 1 and "1", by numbers that no other text has."""
+    """Return the texts with " (2)", " (3)" after repeated ones, such as those of 1 and "1"."""
     distinct: dict[str, None] = {}
     for text in texts:
         name, number = text, 1
@@ -70,7 +71,7 @@ def _numbered(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def in_sentence(label: Hashable) -> str:
-    """Return a label as it may stand in a sentence: short, with its own direction of writing."""
+    """Return a label for a sentence: short, and isolated if it is written from right to left."""
     name = cut(text_of(label), _IN_A_SENTENCE)
     if any(unicodedata.bidirectional(character) in ("R", "AL") for character in name):
         return f"\u2068{name}\u2069"
@@ -78,7 +79,7 @@ def in_sentence(label: Hashable) -> str:
 
 
 def listed(texts: Sequence[str], conjunction: str = "and", most: int = 6) -> str:
-    """Join texts as a sentence does; of many the first ones."""
+    """Join texts as "a, b and c"; beyond ``most`` of them the rest is counted."""
     if len(texts) > most:
         texts = [*texts[: most - 1], f"{len(texts) - most + 1} others"]
     if len(texts) < 2:
@@ -97,14 +98,14 @@ def of_metric(metric: str) -> str:
 
 
 def number(value: float, unit: str = "") -> str:
-    """Write a hundred times a number with its unit, one that has none with two decimals."""
+    """Return 100 × value with its unit, or, without a unit, the value with two decimals."""
     if not math.isfinite(value):
         return "–"
     return f"{100 * value:.1f}\u00a0{unit}" if unit else f"{value:.2f}"
 
 
 def interval(low: float, high: float, unit: str = "") -> str:
-    """Write both ends of an interval."""
+    """Return the limits of an interval as text, in the format of `number`."""
     if not math.isfinite(low + high):
         return "unknown"
     return (
@@ -113,7 +114,7 @@ def interval(low: float, high: float, unit: str = "") -> str:
 
 
 def table(rows: Sequence[Sequence[str]], least: Sequence[int] = ()) -> list[str]:
-    """Return a line a row, in columns of at least some widths; all but the first end alike."""
+    """Return a line per row, in columns at least ``least`` wide; all but the first end alike."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     widths = [max(pair) for pair in zip_longest(widths, least, fillvalue=0)]
     return [

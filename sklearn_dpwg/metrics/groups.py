@@ -1,4 +1,4 @@
-"""One row a group, one column a metric."""
+"""Exact metrics in every group, as a table: one row per group, one column per metric."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sklearn_dpwg.metrics.intervals import rate_interval
 Metric = Callable[..., float]
 Truths = NDArray[np.bool_]
 
-# Functions of scikit-learn by what they take, named with or without "_score".
+# Metrics of scikit-learn, by the kind of predictions that they take.
 _OF_CLASSES = (
     "accuracy_score", "balanced_accuracy_score", "cohen_kappa_score", "f1_score", "fbeta_score",
     "hamming_loss", "jaccard_score", "matthews_corrcoef", "negative_likelihood_ratio",
@@ -38,7 +38,7 @@ _OF_NUMBERS = (
     "d2_absolute_error_score", "explained_variance_score", "r2_score",
     *(name for name in dir(of_sklearn) if name.endswith("_error") and name[0] in "mr"),
 )  # fmt: skip
-# Of who is positive and who is predicted so: whom a rate counts, and among whom.
+# Rates, as functions of (is positive, is predicted positive): (hits, records that are counted).
 _RATES: dict[str, Callable[[Truths, Truths], tuple[Truths, Truths]]] = {
     "selection_rate": lambda true, chosen: (chosen, np.ones_like(chosen)),
     "true_positive_rate": lambda true, chosen: (chosen, true),
@@ -50,7 +50,8 @@ _RATES: dict[str, Callable[[Truths, Truths], tuple[Truths, Truths]]] = {
 }
 _NAMES = {*_OF_CLASSES, *_OF_SCORES, *_OF_NUMBERS} & {*dir(of_sklearn)} | {*_RATES}
 
-# Undefined without a positive record, without one of each class, or with one class alone.
+# Metrics that are undefined without a positive record, without a record of some class, or if all
+# records are of one class.
 _NEED_POSITIVE = ("average_precision_score", "f1_score", "fbeta_score", "jaccard_score",
                   "precision_score", "recall_score")  # fmt: skip
 _NEED_ALL = ("average_precision_score", "balanced_accuracy_score", "hinge_loss", "roc_auc_score")
@@ -58,12 +59,12 @@ _NEED_TWO = ("cohen_kappa_score", "d2_brier_score", "d2_log_loss_score", "matthe
              "negative_likelihood_ratio", "positive_likelihood_ratio")  # fmt: skip
 _OF_ONE_CLASS = (*_RATES, *_NEED_POSITIVE, "brier_score_loss", "d2_brier_score", "hinge_loss",
                  "roc_auc_score")  # fmt: skip
-# What functions of others call scores.
+# Names of parameters that mean scores in functions of scikit-learn and others.
 _CALLED_SCORES = {"y_score", "y_prob", "y_proba", "probas_pred", "pred_decision"}
 
 
 def _full_name(metric: str) -> str:
-    """Return the name of a rate or of a function of scikit-learn."""
+    """Return the full name of a metric, which may be given without "_score"."""
     for name in (metric, f"{metric}_score"):
         if name in _NAMES:
             return name
@@ -72,7 +73,7 @@ def _full_name(metric: str) -> str:
 
 
 def is_greater_better(metric: str | Metric) -> bool | None:
-    """Return the direction of a metric, or None where its name, or a callable, has none."""
+    """Return whether large values of a metric are good; None for "selection_rate" or a callable."""
     name = "selection_rate" if callable(metric) else _full_name(metric)
     if name == "selection_rate":
         return None
@@ -80,7 +81,7 @@ def is_greater_better(metric: str | Metric) -> bool | None:
 
 
 def checked_array(values: Any, name: str, n_records: int | None = None) -> NDArray[Any]:
-    """Return an array with an entry a record, of which none is missing."""
+    """Return values as an array with one entry per record; raise an error if one is missing."""
     array = np.asarray(values)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -96,7 +97,7 @@ def checked_array(values: Any, name: str, n_records: int | None = None) -> NDArr
 
 
 def value_or_nan(function: Metric, *values: Any, **keywords: Any) -> float:
-    """Return what a metric is, NaN where scikit-learn warns that it is undefined."""
+    """Return the value of a metric, NaN if scikit-learn warns that it is undefined."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", UndefinedMetricWarning)
         try:
@@ -107,15 +108,15 @@ def value_or_nan(function: Metric, *values: Any, **keywords: Any) -> float:
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric of some of the records, NaN where it is undefined for them."""
+    """A metric with its records, called with places of some of them; NaN where it is undefined."""
 
     function: Metric
     truth: NDArray[Any]
     predicted: NDArray[Any]
-    per_record: Mapping[str, NDArray[Any]]
-    needs: frozenset[Any] = frozenset()
-    n_needed: int = 0
-    positive: Any = None
+    per_record: Mapping[str, NDArray[Any]]  # further arguments, such as weights
+    needs: frozenset[Any] = frozenset()  # classes without which the metric is undefined
+    n_needed: int = 0  # smallest number of classes
+    positive: Any = None  # the positive class, if the metric has one
 
     def __call__(self, members: NDArray[np.intp]) -> float:
         truth = self.truth[members]
@@ -141,7 +142,7 @@ def measure(
     classes: Collection[Any] | None,
     pos_label: Any,
 ) -> Measure:
-    """Return a metric of some records, where all say which classes there are."""
+    """Return a metric to evaluate on subsets of records; its classes are those of all records."""
     name, function, keywords = _resolved(metric)
     of_scores = name in _OF_SCORES or (
         not name and not _CALLED_SCORES.isdisjoint(signature(function).parameters)
@@ -149,15 +150,16 @@ def measure(
     predicted = y_score if of_scores and y_score is not None else y_pred
     if predicted is None:
         raise InputError(f"y_pred must be given for the metric {_name_of(metric)!r}, got None.")
-    taken = signature(function).parameters if per_record else {}
-    extra = {key: each for key, each in per_record.items() if key in taken}
+    parameters = signature(function).parameters if per_record else {}
+    extra = {key: values for key, values in per_record.items() if key in parameters}
     if truth.ndim > 1 or name not in (*_OF_CLASSES, *_OF_SCORES, *_RATES):
         return Measure(partial(function, **keywords), truth, predicted, extra)
     if not of_scores:
         _check_classes(name, y_true=truth, y_pred=predicted)
-    stated = classes is not None
-    if not of_scores and (stated or (truth.dtype.kind in "OU") != (predicted.dtype.kind in "OU")):
-        labels = np.asarray(list(classes or ())) if stated else pd.unique(truth)
+    is_stated = classes is not None
+    is_mixed = (truth.dtype.kind in "OU") != (predicted.dtype.kind in "OU")  # text and numbers
+    if not of_scores and (is_stated or is_mixed):
+        labels = np.asarray(list(classes or ())) if is_stated else pd.unique(truth)
         truth, predicted = spelled(truth, labels), spelled(predicted, labels)
     known = _known_classes([truth] if of_scores else [truth, predicted], classes)
     if name in ("accuracy_score", "zero_one_loss") and not keywords:
@@ -180,7 +182,7 @@ def measure(
         if "labels" in signature(function).parameters:
             keywords.setdefault("labels", known)
     elif average != "binary":
-        keywords["zero_division"] = 0.0  # of a class that is not predicted, or weighs nothing
+        keywords["zero_division"] = 0.0  # for a class that is not predicted, or has no weight
     needs = in_truth if name in _NEED_ALL or (average == "macro" and not of_scores) else []
     needs = [1] if name in _NEED_POSITIVE and positive is not None else needs
     n_needed = 2 if name in _NEED_TWO else len(needs)
@@ -189,7 +191,7 @@ def measure(
 
 
 def _resolved(metric: str | Metric) -> tuple[str, Metric, dict[str, Any]]:
-    """Return the name of a metric that is known here, else "", its function, and keywords."""
+    """Return the name of a metric, "" if it is not scikit-learn's, its function, and keywords."""
     if isinstance(metric, str):
         name = _full_name(metric)
         return name, getattr(of_sklearn, name, _rate), {}
@@ -197,36 +199,37 @@ def _resolved(metric: str | Metric) -> tuple[str, Metric, dict[str, Any]]:
     if isinstance(metric, partial) and not metric.args:
         function, keywords = metric.func, dict(metric.keywords)
     is_known = str(getattr(function, "__module__", "")).startswith("sklearn.")
-    # who says zero_division says what is undefined
+    # zero_division defines values that would be NaN here
     is_known = is_known and "zero_division" not in keywords
     return _name_of(metric) if is_known else "", function, keywords
 
 
 def _name_of(metric: Any) -> str:
+    """Return the name of a metric for columns and errors."""
     function = metric.func if isinstance(metric, partial) else metric
     return metric if isinstance(metric, str) else getattr(function, "__name__", "metric")
 
 
 def _rate(_: Any, counted: NDArray[Any], sample_weight: NDArray[Any] | None = None) -> float:
-    """Return the mean of 0 and 1, without those among whom a rate is not taken, who are NaN."""
-    among = ~np.isnan(counted)
-    weights = among.astype(float) if sample_weight is None else sample_weight * among
-    hits = np.where(among, counted, 0.0)
+    """Return a rate: the mean of ``counted``, 1 for a hit, 0 for a miss, NaN for neither."""
+    is_counted = ~np.isnan(counted)
+    weights = is_counted.astype(float) if sample_weight is None else sample_weight * is_counted
+    hits = np.where(is_counted, counted, 0.0)
     return float(np.average(hits, weights=weights)) if weights.any() else np.nan
 
 
 def _check_classes(metric: str, **arrays: NDArray[Any]) -> None:
-    """Refuse probabilities where classes are taken."""
-    for name, each in arrays.items():
-        if each.ndim != 1 or (each.dtype.kind == "f" and (each % 1.0 != 0.0).any()):
+    """Raise an error if an array holds probabilities, for a metric that takes classes."""
+    for name, array in arrays.items():
+        if array.ndim != 1 or (array.dtype.kind == "f" and (array % 1.0 != 0.0).any()):
             raise InputError(
-                f"{name} must hold one class a record for {metric!r}, got shape {each.shape} with "
-                f"{each.ravel()[0].item()!r}: probabilities are given as y_score."
+                f"{name} must hold one class a record for {metric!r}, got shape {array.shape} with "
+                f"{array.ravel()[0].item()!r}: probabilities are given as y_score."
             )
 
 
 def _known_classes(arrays: list[NDArray[Any]], classes: Collection[Any] | None) -> list[Any]:
-    """Return all classes in sorted order, those that were stated or else those that occur."""
+    """Return all classes in sorted order: the stated ones, by default those in the arrays."""
     occur = {label for values in arrays for label in pd.unique(pd.Series(values)).tolist()}
     known = occur if classes is None else set(classes)
     if occur - known:
@@ -246,6 +249,7 @@ def _known_classes(arrays: list[NDArray[Any]], classes: Collection[Any] | None) 
 
 
 def _positive(metric: str, known: list[Any], pos_label: Any) -> Any:
+    """Return the positive class: `pos_label`, by default the second of two classes."""
     if pos_label in known:
         return pos_label
     if pos_label is None and len(known) == 2:
@@ -325,9 +329,9 @@ def group_table(
     b         2       0.5
     """
     models = y_pred if isinstance(y_pred, Mapping) else {"": y_pred}
-    given = {f"y_pred[{name!r}]" if name else "y_pred": each for name, each in models.items()}
-    given |= {"y_score": y_score, "sample_weight": sample_weight}
-    y_true, groups, *held = same_rows(y_true=y_true, groups=groups, **given)
+    inputs = {f"y_pred[{name!r}]" if name else "y_pred": pred for name, pred in models.items()}
+    inputs |= {"y_score": y_score, "sample_weight": sample_weight}
+    y_true, groups, *aligned = same_rows(y_true=y_true, groups=groups, **inputs)
     truth = checked_array(y_true, "y_true")
     labels, members = members_of_groups(groups, len(truth), overlap)
     whole_number(min_count, "min_count", least=1)
@@ -337,16 +341,16 @@ def group_table(
     if reference is not None and base_place < 0:
         raise InputError(f"reference must be one of {labels.tolist()!r}, got {reference!r}.")
     *predictions, scores, weights = (
-        None if each is None else checked_array(each, name, len(truth))
-        for name, each in zip(given, held, strict=True)
+        None if values is None else checked_array(values, name, len(truth))
+        for name, values in zip(inputs, aligned, strict=True)
     )
     listed = [metrics] if isinstance(metrics, str) or callable(metrics) else metrics
-    named = listed.items() if isinstance(listed, Mapping) else [(_name_of(m), m) for m in listed]
+    by_name = listed.items() if isinstance(listed, Mapping) else [(_name_of(m), m) for m in listed]
     per_record = {} if weights is None else {"sample_weight": weights}
     table = pd.DataFrame({"size": [len(each) for each in members]})
     positives: dict[str, None] = {}
     for model, predicted in zip(models, predictions, strict=True):
-        for name, metric in named:
+        for name, metric in by_name:
             column = f"{model} {name}" if model else name
             if column in table:
                 raise InputError(f"metrics must have different names, got {column!r} twice.")
@@ -366,7 +370,7 @@ def group_table(
 
 
 def _index(labels: NDArray[np.object_], groups: Any, overlap: str) -> pd.Index[Any]:
-    """Return the labels as an index, of a level a column of the groups, or of pairs."""
+    """Return the index of the table: labels, or one level for each column of the groups."""
     widths = {len(label) if isinstance(label, tuple) else 1 for label in labels}
     names = list(getattr(groups, "columns", ()))
     if len(widths) > 1 or widths == {1}:

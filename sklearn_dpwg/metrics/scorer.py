@@ -65,50 +65,51 @@ def worst_group_score(
 
 
 def _lowest(scores: Mapping[Any, float]) -> float:
-    """Return the lowest of the scores that there are, and warn of groups that have none."""
-    without = [label for label, score in scores.items() if np.isnan(score)]
-    if without:
+    """Return the lowest score that is not NaN, and warn of groups with a score of NaN."""
+    undefined = [label for label, score in scores.items() if np.isnan(score)]
+    if undefined:
         warn(
-            f"the score is undefined in the groups {without[:5]!r}: the worst is of the others.",
+            f"the score is undefined in the groups {undefined[:5]!r}: the worst is of the others.",
             GroupsWarning,
         )
     return min((float(score) for score in scores.values() if not np.isnan(score)), default=np.nan)
 
 
-# What the fitted model inside pipelines and meta-estimators knows of groups.
+# Groups of the fitted model inside pipelines and meta-estimators.
 
 
 def _of_model(estimator: Any, attribute: str) -> Any:
     """Return an attribute of the outermost model inside that has it, or None."""
-    values = (getattr(each, attribute, None) for each in inwards(estimator))
+    values = (getattr(model, attribute, None) for model in inwards(estimator))
     return next((value for value in values if value is not None), None)
 
 
 def _groups_of_model(estimator: Any, X: Any) -> Any:
-    """Return the groups that the model inside finds by itself, or None."""
-    for each in inwards(estimator):
-        if getattr(each, "group_by", None) is not None:
-            return of_groups.find_groups(X, None, each.group_by)
-        if len(getattr(each, "steps", [])) > 1:  # the model finds its groups in the rows it gets
-            X = each[:-1].transform(X)
+    """Return the groups of the rows X, by ``group_by`` of the model inside, None if it has none."""
+    for model in inwards(estimator):
+        if getattr(model, "group_by", None) is not None:
+            return of_groups.find_groups(X, None, model.group_by)
+        if len(getattr(model, "steps", [])) > 1:  # the last step sees transformed rows
+            X = model[:-1].transform(X)
     return None
 
 
 def _labels_of_model(estimator: Any) -> list[Hashable]:
-    """Return the groups that the model inside was fitted with; none if there were none."""
+    """Return the group labels that the model inside was fitted with, [] if it has none."""
     labels = _of_model(estimator, "group_labels_")
     # 0 alone is the one group of a fit without groups
     return [] if labels is None or list(labels) == [0] else list(labels)
 
 
 def inwards(estimator: Any) -> Iterator[Any]:
-    """Yield an estimator, the fitted one inside it, and so on."""
+    """Yield an estimator, the fitted estimator inside it, and so on to the innermost."""
     while estimator is not None:
         yield estimator
         estimator = _inside(estimator)
 
 
 def _inside(estimator: Any) -> Any:
+    """Return the fitted estimator inside a pipeline, search or ensemble (its first), or None."""
     if hasattr(estimator, "steps"):
         return estimator.steps[-1][1]
     # a bagging classifier has `estimator_` too, which is not fitted
@@ -121,32 +122,32 @@ def _inside(estimator: Any) -> Any:
 
 
 def _with_groups(estimator: Any, groups: Any, names: set[str]) -> Any:
-    """Return the estimator, its methods with the groups if they take them by one of the names."""
+    """Return a copy of the estimator whose methods get the groups, if they request them."""
     model = estimator
-    while hasattr(model, "best_estimator_"):  # a search hands nothing on
+    while hasattr(model, "best_estimator_"):  # a search does not route metadata to predict
         model = model.best_estimator_
     try:
         routing = get_routing_for_object(model)
-    except NotImplementedError:  # scikit-learn's word for one that routes nothing
+    except NotImplementedError:  # raised by estimators that route nothing
         return estimator
-    given = {}
+    methods = {}
     for name in ("predict", "predict_proba", "decision_function", "score"):
         if isinstance(routing, MetadataRequest):
-            taken = {"groups"} & set(getattr(routing, name).requests)
+            requested = {"groups"} & set(getattr(routing, name).requests)
         else:
-            taken = routing.consumes(name, names)
-        if taken and hasattr(model, name):
-            method = getattr(model, name)
-            given[name] = update_wrapper(partial(method, **dict.fromkeys(taken, groups)), method)
-    if not given or _of_model(estimator, "group_by") is not None:
+            requested = routing.consumes(name, names)
+        if requested and hasattr(model, name):
+            method, keywords = getattr(model, name), dict.fromkeys(requested, groups)
+            methods[name] = update_wrapper(partial(method, **keywords), method)
+    if not methods or _of_model(estimator, "group_by") is not None:
         return estimator
-    handing = copy(estimator)
-    vars(handing).update(given)
-    return handing
+    with_groups = copy(estimator)
+    vars(with_groups).update(methods)
+    return with_groups
 
 
 Scorer = Callable[..., float]
-Take = Callable[[Any], Any]
+Take = Callable[[Any], Any]  # selects the rows of one group
 
 
 def worst_group_scorer(
@@ -217,14 +218,14 @@ class _WorstGroupScorer(frames.PlainlyStored):
     _requests: dict[str, bool | str | None] = field(default_factory=dict, repr=False)
 
     def set_score_request(self, **requests: bool | str | None) -> _WorstGroupScorer:
-        """Say under which name metadata comes, as of the scorers of scikit-learn."""
+        """Set the names under which metadata is passed, as for the scorers of scikit-learn."""
         if not get_config()["enable_metadata_routing"]:
             raise RuntimeError("set_score_request needs enable_metadata_routing=True.")
         self._requests = requests
         return self
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """Return what to hand to the scorer: groups, unless X has them, and what scoring takes."""
+        """Return the metadata to route: groups, unless X has them, and what scoring takes."""
         own = {} if self.group_by is not None else {"groups": True}
         of_scoring = get_routing_for_object(get_scorer(self.scoring)).score.requests
         request = MetadataRequest(owner=self)
@@ -233,7 +234,7 @@ class _WorstGroupScorer(frames.PlainlyStored):
         return request
 
     def __getattr__(self, name: str) -> Any:
-        # what scikit-learn reads of its own scorers
+        # private attributes that scikit-learn reads from its scorers
         if name in ("_sign", "_response_method", "_accept_sample_weight"):
             return getattr(get_scorer(self.scoring), name)
         if name == "_kwargs":
@@ -251,7 +252,7 @@ class _WorstGroupScorer(frames.PlainlyStored):
         return self._score_predictions
 
     def _metric(self, *classes: Any) -> Callable[..., float]:
-        """Return the function of a scorer of scikit-learn, given the classes of all records."""
+        """Return the scorer's metric as a function that knows the classes of all records."""
         scoring = get_scorer(self.scoring)
         arrays = [np.asarray(each) for each in classes]
         known = {label for each in arrays if each.ndim == 1 for label in each.tolist()}
@@ -316,7 +317,7 @@ class _WorstGroupScorer(frames.PlainlyStored):
         estimator: Any = None,
         is_passed: bool = True,
     ) -> float:
-        """Return the lowest score of a group."""
+        """Return the lowest score of all groups; ``score`` maps the rows of one to its score."""
         overlap = _of_model(estimator, "overlap")
         overlap = overlap if isinstance(overlap, str) else "cells"
         stated = [] if self.group_labels is None else frames.plain_list(self.group_labels)
@@ -349,6 +350,7 @@ class _WorstGroupScorer(frames.PlainlyStored):
         )
 
     def _groups(self, estimator: Any, X: Any, groups: Any) -> Any:
+        """Return the group of each record: as passed, by `group_by`, or as the model finds it."""
         groups = of_groups.find_groups(X, groups, self.group_by)
         groups = _groups_of_model(estimator, X) if groups is None else groups
         if groups is None:

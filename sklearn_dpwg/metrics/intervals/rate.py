@@ -1,4 +1,4 @@
-"""A rate whose denominator is known."""
+"""Confidence intervals of a rate whose denominator is known."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ from sklearn_dpwg.privacy import IntegerNoise
 def fieller_wilson(
     hits: float, misses: float, variances: tuple[float, float], confidence: float
 ) -> tuple[float, float]:
-    """Return the rates θ with ((1−θ) hits − θ misses)² at most z² times its variance.
+    """Return limits of the rates θ with ((1−θ) hits − θ misses)² ≤ z² Var, a quadratic in θ.
 
-    That is Pθ(1−θ) + (1−θ)² v₁ + θ² v₂ with P = hits + misses. Counts below 0 are put to 0 first,
-    so the set holds their rate. It is a quadratic inequality in θ; where that bounds nothing, all
-    rates are returned.
+    Var = Pθ(1−θ) + (1−θ)² v₁ + θ² v₂ with P = hits + misses; ``variances`` v₁, v₂ are those of the
+    noise. Counts below 0 are set to 0, so that the limits enclose their rate. If the inequality
+    gives no limits, they are 0 and 1.
     """
     hits, misses = max(hits, 0.0), max(misses, 0.0)
     total = hits + misses
     square = float(ndtri(0.5 * (1.0 + confidence))) ** 2
-    first, second = variances
-    quadratic = total * total + square * (total - first - second)
-    linear = hits * total + square * (0.5 * total - first)
-    constant = hits * hits - square * first
+    hit_variance, miss_variance = variances
+    # quadratic · θ² − 2 · linear · θ + constant ≤ 0
+    quadratic = total * total + square * (total - hit_variance - miss_variance)
+    linear = hits * total + square * (0.5 * total - hit_variance)
+    constant = hits * hits - square * hit_variance
     discriminant = linear * linear - quadratic * constant
     if quadratic <= 0.0 or discriminant < 0.0:
         return 0.0, 1.0
@@ -45,7 +46,7 @@ def fieller_wilson(
 def wilson(
     successes: float, total: float, variance: float, confidence: float
 ) -> tuple[float, float]:
-    """Return the rates θ with (successes − θ total)² at most z² (total θ(1−θ) + variance)."""
+    """Return limits of the rates θ with (successes − θ total)² ≤ z² (total θ(1−θ) + variance)."""
     successes = min(max(successes, 0.0), total)
     square = float(ndtri(0.5 * (1.0 + confidence))) ** 2
     quadratic = total * (total + square)
@@ -57,26 +58,26 @@ def wilson(
 
 # Tail probabilities of a binomial count with whole-number noise.
 
-# Rates and tails whose log odds and probits are finite; hardly any probability differs there.
+# Rates and tails are clipped to these, so that log odds and probits are finite.
 _LOWEST, _HIGHEST = 1e-300, 1.0 - 1e-16
 
 Counts = NDArray[np.int64]
 
 
 class Survival:
-    """P(N ≥ k) of a symmetric noise N on the whole numbers, for every k."""
+    """P(N ≥ k) of a symmetric noise N on the whole numbers, called with an array of numbers k."""
 
     def __init__(self, probabilities: FloatArray) -> None:
         self.radius = len(probabilities) // 2
         tail = np.cumsum(probabilities[::-1])[::-1]
-        # 1 below the law's numbers, 0 above
+        # probability 1 below −radius, 0 above radius
         self._table = np.concatenate([[1.0], np.minimum(tail, 1.0), [0.0]])
 
     def __call__(self, numbers: Counts) -> FloatArray:
         return self._table.take(numbers + (self.radius + 1), mode="clip")
 
     def two_sided_radius(self, probability: float) -> int:
-        """Return the smallest r with P(abs(N) > r) at most some probability."""
+        """Return the smallest whole r with P(|N| > r) at most the probability."""
         beyond = 2.0 * self._table[self.radius + 2 :]
         return int(np.argmax(beyond <= probability))
 
@@ -85,18 +86,18 @@ class Survival:
 def survival_of(
     noise: IntegerNoise, n_cells: tuple[int, ...], weights: tuple[int, ...]
 ) -> Survival:
-    """Return the survival function of weighted sums of noises."""
+    """Return the survival function of Σ weight · (sum of n independent noises), n in n_cells."""
     terms = [(n, weight) for n, weight in zip(n_cells, weights, strict=True) if weight]
     return Survival(noise.law(*zip(*terms, strict=True))[1])
 
 
 class Piece:
-    """P(factor · Bin(total, rate) + N ≥ threshold) for several totals, at rates in a range.
+    """P(factor · X + N ≥ threshold) with X ~ Bin(total, rate), for rates between left and right.
 
-    It is the sum over the successes x beside which noise of the law is just enough, and the
-    probability of more successes. Left out are those that by Bernstein's inequality have less than
-    2 exp(−30) at every rate of the range. Only powers of the odds depend on the rate, so that all
-    else is computed once.
+    There is one threshold for each of the totals. The probability is a sum over the successes x
+    for which noise decides, plus P(X > those x). Successes are left out that by Bernstein's
+    inequality have probability below 2 exp(−30) at every rate of the range. Only powers of the odds
+    depend on the rate; the other factors are computed once.
     """
 
     def __init__(
@@ -110,8 +111,9 @@ class Piece:
     ) -> None:
         self.left, self.right = left, right
         self._totals = totals
-        nearest = min(max(0.5, left), right)
-        reach = math.ceil(10.0 + math.sqrt(100.0 + 60.0 * totals.max() * nearest * (1.0 - nearest)))
+        # the rate of the largest variance, and Bernstein's bound for exp(−30)
+        rate = min(max(0.5, left), right)
+        reach = math.ceil(10.0 + math.sqrt(100.0 + 60.0 * totals.max() * rate * (1.0 - rate)))
         first = np.maximum((thresholds - survival.radius) // factor, totals * left // 1 - reach)
         last = np.minimum((thresholds + survival.radius) // factor + 1, totals * right + reach)
         self._first = np.clip(first, 0, totals).astype(np.int64)
@@ -120,35 +122,35 @@ class Piece:
         x = self._first[:, None] + np.arange(n_terms)
         self._last = np.minimum(x[:, -1], totals)
         self._noisy = survival(thresholds[:, None] - factor * x)
-        # binomial coefficients; beyond a total gammaln is infinite
-        self._logs = gammaln(totals + 1.0)[:, None] - _log_factorials(x)
-        self._logs -= _log_factorials(totals[:, None] - x)
+        # logs of binomial coefficients; −infinity if x is beyond the total
+        self._log_coefficients = gammaln(totals + 1.0)[:, None] - _log_factorials(x)
+        self._log_coefficients -= _log_factorials(totals[:, None] - x)
 
     def tail(self, rate: float, which: slice = slice(None)) -> FloatArray:
-        """Return the probability for each of the totals."""
+        """Return the probability at a rate, for each of the totals that a slice selects."""
         rate = min(max(rate, _LOWEST), _HIGHEST)
         log_rest, totals = math.log1p(-rate), self._totals[which]
         log_odds = math.log(rate) - log_rest
         start = self._first[which] * log_odds + totals * log_rest
-        masses = self._logs[which] + self._steps * log_odds
+        masses = self._log_coefficients[which] + self._steps * log_odds
         masses += start[:, None]
         np.exp(masses, out=masses)
-        near = np.einsum("ij,ij->i", masses, self._noisy[which])
-        return np.asarray(near + bdtrc(self._last[which], totals, rate))
+        decided_by_noise = np.einsum("ij,ij->i", masses, self._noisy[which])
+        return np.asarray(decided_by_noise + bdtrc(self._last[which], totals, rate))
 
 
 def _log_factorials(numbers: Counts) -> FloatArray:
-    """Return log n!, each computed once, infinite below 0."""
+    """Return log n! of an array of n, infinite below 0; each different n is computed once."""
     least = int(numbers.min())
-    of_range = gammaln(np.arange(least, int(numbers.max()) + 1) + 1.0)
-    return np.asarray(of_range.take(numbers - least))
+    table = gammaln(np.arange(least, int(numbers.max()) + 1) + 1.0)
+    return np.asarray(table.take(numbers - least))
 
 
 # Confidence limits by inverting tests about a noisy binomial count.
 
-# Limits are found to so much in the angle arcsin √rate, where a probit is nearly a line.
+# Accuracy of a limit as an angle, arcsin √rate, in which probits of tails are nearly linear.
 _ANGLE_TOLERANCE = 1e-12
-# A total need not be solved for if its tail is above the level by no more than this part.
+# A limit is final if no tail exceeds the level by more than this fraction of the level.
 _LEVEL_TOLERANCE = 1e-7
 
 
@@ -160,44 +162,48 @@ def piece_of_both(
     weight: tuple[int, int],
     ends: tuple[float, float],
 ) -> Piece:
-    """Return the piece of a rate between two ends, by hits and misses that both were counted.
+    """Return the tails of a statistic of noisy hits and misses, at rates between two ends.
 
-    With the weight w, a fraction, the statistic (1−w) hits − w misses is, times its denominator d,
-    dX − dwP + N where X of P are true hits: of an error in P little is left near the rate w.
+    The statistic is (1−w) hits − w misses with w = weight[0] / weight[1]. Times the denominator d
+    of w it is dX − dwP + N, with X true hits of P records: near the rate w an error in P hardly
+    matters. ``totals`` are possible values of P.
     """
     shared = math.gcd(*weight)
-    lost, factor = weight[0] // shared, weight[1] // shared
-    survival = survival_of(noise, n_cells, (factor - lost, lost))
-    observed = (factor - lost) * counts[0] - lost * counts[1]
-    return Piece(totals, observed + lost * totals, factor, survival, *ends)
+    numerator, denominator = weight[0] // shared, weight[1] // shared
+    survival = survival_of(noise, n_cells, weights=(denominator - numerator, numerator))
+    observed = (denominator - numerator) * counts[0] - numerator * counts[1]
+    thresholds = observed + numerator * totals
+    return Piece(
+        totals, thresholds, factor=denominator, survival=survival, left=ends[0], right=ends[1]
+    )
 
 
 def least_rate(piece: Piece, level: float) -> float | None:
     """Return the least rate of a piece that some total does not reject, None if there is none.
 
-    A total rejects a rate where P(statistic ≥ observed) is at most the level. That rises with the
-    rate within a piece, so what is not rejected is all that lies above the limit.
+    A total rejects a rate if P(statistic ≥ observed) is at most the level. This tail increases with
+    the rate within a piece, so all rates above the limit are kept.
     """
     limit, tails = piece.right, piece.tail(piece.right)
-    worst, solved = int(tails.argmax()), set[int]()
-    if tails[worst] <= level:
+    largest, solved = int(tails.argmax()), set[int]()
+    if tails[largest] <= level:
         return None
-    while worst not in solved and tails[worst] > level * (1.0 + _LEVEL_TOLERANCE):
-        limit = _crossing(piece, worst, level, limit)
-        solved.add(worst)
+    while largest not in solved and tails[largest] > level * (1.0 + _LEVEL_TOLERANCE):
+        limit = _crossing(piece, largest, level, right=limit)
+        solved.add(largest)
         tails = piece.tail(limit)
-        worst = int(tails.argmax())
+        largest = int(tails.argmax())
     return limit
 
 
-def _crossing(piece: Piece, place: int, level: float, above: float) -> float:
-    """Return where the tail for one total crosses the level, the piece's left end if nowhere."""
+def _crossing(piece: Piece, place: int, level: float, right: float) -> float:
+    """Return the rate where the tail of the total at a place crosses the level, or the left end."""
 
     def excess(angle: float) -> float:
         (tail,) = piece.tail(math.sin(angle) ** 2, slice(place, place + 1))
         return float(ndtri(min(max(tail, _LOWEST), _HIGHEST)) - ndtri(level))
 
-    low, high = (math.asin(math.sqrt(rate)) for rate in (piece.left, above))
+    low, high = (math.asin(math.sqrt(rate)) for rate in (piece.left, right))
     if excess(low) > 0.0:
         return piece.left
     return math.sin(brentq(excess, low, high, xtol=_ANGLE_TOLERANCE)) ** 2
@@ -215,10 +221,10 @@ class Interval:
     estimate : float
         The estimate; NaN where there is nobody to estimate from.
     low, high : float
-        The limits. With a chance of at most (1 − confidence)/2 each the truth is below the low or
-        above the high one.
+        The limits. The probability that the true value is below the low limit is at most
+        (1 − confidence)/2, and so is that of a true value above the high limit.
     confidence : float
-        Least probability of an interval that holds the truth.
+        Least probability that the interval holds the true value.
     """
 
     estimate: float
@@ -228,7 +234,7 @@ class Interval:
 
     @property
     def width(self) -> float:
-        """Distance of the limits."""
+        """Distance between the limits."""
         return self.high - self.low
 
 
@@ -238,15 +244,16 @@ def interval_about(
     closed: tuple[float, float],
     confidence: float,
 ) -> Interval:
-    """Return the interval of least rates of successes and of failures, of which none may be left.
+    """Return the interval with the given least rates of successes and of failures.
 
-    Where noise made counts impossible the closed one is returned. A NaN moves no limit.
+    A least rate is None if the test rejects all rates. Then, or if the limits cross, noise made the
+    counts impossible, and the limits of the closed form are used. A NaN moves no limit.
     """
-    low, failing = limits
-    if low is None or failing is None or low > 1.0 - failing:
+    low, least_failure_rate = limits
+    if low is None or least_failure_rate is None or low > 1.0 - least_failure_rate:
         low, high = closed
     else:
-        high = 1.0 - failing
+        high = 1.0 - least_failure_rate
     return Interval(estimate, min(low, estimate), max(high, estimate), confidence)
 
 
@@ -269,19 +276,19 @@ def rate_interval(
     total : int
         How many records there are, known exactly.
     failures : int, optional
-        How many failed, with noise of its own. It says the same again, so that of the noise's
-        variance half is left.
+        How many failed, with noise of its own. This second measurement halves the variance of the
+        noise.
     noise : IntegerNoise, optional
         The law of the noise on every released count; by default there is none.
     n_cells : int or tuple of int, default=1
-        How many released counts were summed into `successes`, and with `failures` into these.
+        How many released counts were summed into `successes`, or into successes and failures.
     confidence : float, default=0.95
-        Least probability of an interval that holds the rate.
+        Least probability that the interval holds the rate.
 
     Returns
     -------
     Interval
-        The rate, between 0 and 1, and its limits. Of nobody it is NaN between 0 and 1.
+        The rate, between 0 and 1, and its limits. If the total is 0, NaN between 0 and 1.
 
     See Also
     --------
@@ -289,9 +296,9 @@ def rate_interval(
 
     Notes
     -----
-    Limits are the rates at which the tails of binomial law and noise are half the error. A count
-    for which no rate is between the limits is answered with Wilson's interval for the nearest
-    possible count, with the noise's variance added (``docs/theory/intervals.md``).
+    At each limit the tail of binomial law and noise is (1 − confidence)/2. If no rate is between
+    the limits, Wilson's interval for the nearest possible count is used, with the noise's variance
+    added (``docs/theory/intervals.md``).
 
     Examples
     --------
@@ -315,35 +322,36 @@ def rate_interval(
     if total == 0:
         return Interval(math.nan, 0.0, 1.0, confidence)
     if noise is None:
-        low, failing = (
+        low, least_failure_rate = (
             float(betaincinv(count, total - count + 1.0, level)) if count else 0.0
             for count in (successes, total - successes)
         )
-        return Interval(successes / total, low, 1.0 - failing, confidence)
+        return Interval(successes / total, low, 1.0 - least_failure_rate, confidence)
     cells = n_cells if isinstance(n_cells, tuple) else (n_cells, n_cells)
     totals = np.array([total])
     if failures is None:
-        count, n_noisy = float(successes), float(cells[0])
-        survival = survival_of(noise, cells[:1], (1,))
+        estimate, n_noisy = float(successes), float(cells[0])
+        survival = survival_of(noise, cells[:1], weights=(1,))
         pieces = [
-            Piece(totals, np.array([one]), 1, survival) for one in (successes, total - successes)
+            Piece(totals, np.array([count]), factor=1, survival=survival)
+            for count in (successes, total - successes)
         ]
     else:
         counts = successes, whole_number(failures, "failures", least=-math.inf)
         # half of each count's noise, so a quarter of the variance
-        count, n_noisy = 0.5 * (successes + total - counts[1]), 0.25 * sum(cells)
+        estimate, n_noisy = 0.5 * (successes + total - counts[1]), 0.25 * sum(cells)
         pieces = [
-            piece_of_both(pair, totals, noise, n_cells_of_pair, (1, 2), (0.0, 1.0))
+            piece_of_both(pair, totals, noise, n_cells_of_pair, weight=(1, 2), ends=(0.0, 1.0))
             for pair, n_cells_of_pair in ((counts, cells), (counts[::-1], cells[::-1]))
         ]
-    closed = wilson(count, total, n_noisy * noise.std**2, confidence)
+    closed = wilson(estimate, total, n_noisy * noise.std**2, confidence)
     limits = least_rate(pieces[0], level), least_rate(pieces[1], level)
-    return interval_about(min(max(count / total, 0.0), 1.0), limits, closed, confidence)
+    return interval_about(min(max(estimate / total, 0.0), 1.0), limits, closed, confidence)
 
 
-# Rates of the very records, which are everybody: noise alone makes them uncertain.
+# Rates of records that are everybody: noise alone makes them uncertain.
 
-# Odds between limits of a float's logarithm, halved so often that 1e-13 of it is left.
+# Log odds are searched between ± this, and halved so often that 1e-13 of the range is left.
 _LOG_ODDS = 60.0
 _N_HALVINGS = 50
 
@@ -355,17 +363,17 @@ def census_interval(
     n_cells: tuple[int, int],
     confidence: float,
 ) -> Interval:
-    """Return the fraction of hits among records that are everybody, exact by the law of the noise.
+    """Return the interval of the fraction of hits if the records are everybody: noise alone counts.
 
-    ``counts`` are hits and misses, and the ``total`` is known or not.
+    ``counts`` are hits and misses; ``total`` is their exact sum, None if it is not public.
     """
     hits, misses = counts
-    level, kept = 0.5 * (1.0 - confidence), max(hits, 0) + max(misses, 0)
-    kept = 0 if total == 0 else kept
-    estimate = max(hits, 0) / kept if kept else math.nan
+    level, n_counted = 0.5 * (1.0 - confidence), max(hits, 0) + max(misses, 0)
+    n_counted = 0 if total == 0 else n_counted
+    estimate = max(hits, 0) / n_counted if n_counted else math.nan
     low, high = 0.0, 1.0
     if noise is None:
-        low, high = (estimate, estimate) if kept else (low, high)
+        low, high = (estimate, estimate) if n_counted else (low, high)
     elif total:
         # hits − misses + total is twice the true hits, with the noise of both
         twice = hits - misses + total
@@ -384,15 +392,17 @@ def census_interval(
 def _least_fraction(
     counts: tuple[int, int], laws: tuple[Survival, Survival], level: float
 ) -> float:
-    """Return the least fraction of hits that is not rejected.
+    """Return the least fraction of hits that is not rejected, by hits H and misses M in counts.
 
-    Odds are rejected where noise leaves P(H − N₁ ≤ odds · max(M − N₂, 0)) at most the level.
+    Odds are rejected if P(H − N₁ ≤ odds · max(M − N₂, 0)) is at most the level, for noises N₁, N₂
+    with the given laws.
     """
     numbers = np.arange(-laws[1].radius, laws[1].radius + 1)
     masses = laws[1](numbers) - laws[1](numbers + 1)
     misses = np.maximum(counts[1] - numbers, 0)
 
     def is_kept(odds: float) -> bool:
+        # smallest N₁ for each N₂; the clip keeps whole numbers in range
         needed = np.ceil(np.maximum(counts[0] - odds * misses, -1e15)).astype(np.int64)
         return bool(masses @ laws[0](needed) > level)
 

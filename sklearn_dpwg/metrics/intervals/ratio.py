@@ -1,4 +1,4 @@
-"""A rate whose denominator is not known either."""
+"""Confidence intervals of a rate whose denominator is noisy too, and contrasts of two rates."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from sklearn_dpwg.metrics.intervals.rate import (
 )
 from sklearn_dpwg.privacy import IntegerNoise
 
-# Rates are rounded to twentieths where they weigh hits against misses: what is left of an error in
-# the total is at most a fortieth of it.
+# Weights of hits against misses are rates rounded to twentieths, so that at most a fortieth of an
+# error in the total is left.
 _N_PLACES = 20
-# The error probability goes to the set of totals in this part (0.2 % of 5 %), the rest to the test.
+# Part of the error probability for the set of totals (0.2 % of 5 %); the rest is for the test.
 _PART_FOR_TOTALS = 0.04
-# A set of so many totals is searched whole, as with Laplace noise at ε ≥ 0.4 on four cells: that is
-# a proof, and an audit of 40 groups still takes five seconds.
+# Up to this many totals are all tried, as with Laplace noise at ε ≥ 0.4 on four cells; the interval
+# is then exact, and an audit of 40 groups takes five seconds.
 _MAX_TOTALS = 101
-# Of a larger one so many are tried: three let p-values be up to 0.016 too small.
+# Of more totals a grid of this size is tried; with three, p-values were up to 0.016 too small.
 _GRID_OF_TOTALS = 41
 
 
@@ -54,7 +54,7 @@ def ratio_interval(
     n_cells : tuple of int, default=(1, 1)
         How many released counts were summed into `hits` and into `misses`.
     confidence : float, default=0.95
-        Probability of an interval that holds the rate.
+        Probability that the interval holds the rate.
 
     Returns
     -------
@@ -68,8 +68,8 @@ def ratio_interval(
     Notes
     -----
     A rate is kept if neither tail of an exact test rejects it for all totals in a set that holds
-    the true one with probability 99.8 % (Berger and Boos 1994); where noise made the counts
-    impossible the interval is Fieller's. ``docs/theory/intervals.md`` says what of it is proved.
+    the true one with probability 99.8 % (Berger and Boos 1994); if noise made the counts
+    impossible, the interval is Fieller's. ``docs/theory/intervals.md`` says what is proved.
 
     Examples
     --------
@@ -95,18 +95,18 @@ def ratio_interval(
     variances = n_cells[0] * noise.std**2, n_cells[1] * noise.std**2
     closed = fieller_wilson(hits, misses, variances, confidence)
     limits = (
-        _lower_limit((hits, misses), noise, n_cells, totals, level, closed[0]),
-        _lower_limit((misses, hits), noise, n_cells[::-1], totals, level, 1.0 - closed[1]),
+        _lower_limit((hits, misses), noise, n_cells, totals, level, guess=closed[0]),
+        _lower_limit((misses, hits), noise, n_cells[::-1], totals, level, guess=1.0 - closed[1]),
     )
-    kept = max(hits, 0) + max(misses, 0)
-    estimate = max(hits, 0) / kept if kept else math.nan
+    n_counted = max(hits, 0) + max(misses, 0)
+    estimate = max(hits, 0) / n_counted if n_counted else math.nan
     return interval_about(estimate, limits, closed, confidence)
 
 
 def _plausible_totals(
     observed: int, noise: IntegerNoise, n_cells: int, probability: float
 ) -> Counts:
-    """Return positive totals from which noise leads to the observed one, but for a probability."""
+    """Return positive totals that include the true one, except with the given probability."""
     radius = survival_of(noise, (n_cells,), (1,)).two_sided_radius(probability)
     least, most = max(observed - radius, 1), observed + radius
     if most - least < _MAX_TOTALS:
@@ -122,23 +122,25 @@ def _lower_limit(
     level: float,
     guess: float,
 ) -> float | None:
-    """Return the least rate that a total keeps, None if there is none.
+    """Return the least rate that some total does not reject, None if all rates are rejected.
 
-    The search starts at the piece of a guess and goes left, piece by piece, until all others are
-    rejected for certain: beyond the radii of noise and, by Hoeffding's inequality, for true hits so
-    far above their mean half the level is left each, for every total (docs/theory/intervals.md).
-    If nothing was kept it goes right to the first piece of which something is.
+    The search starts at the piece with the guess and goes left while a rate may be kept. Farther
+    left all rates are rejected: noise beyond its radii has at most half the level, and so have, by
+    Hoeffding's inequality, true hits so far above their mean (docs/theory/intervals.md). If no rate
+    was kept, the search goes right to the first piece with one.
     """
     if len(totals) == 0:
         return None
     radii = [survival_of(noise, (cells,), (1,)).two_sided_radius(0.5 * level) for cells in n_cells]
-    w, most = np.arange(_N_PLACES + 1) / _N_PLACES, float(totals[-1])
-    distance = (1.0 - w) * (counts[0] - radii[0]) - w * (counts[1] + radii[1])
-    is_possible = distance - most / (2 * _N_PLACES) < math.sqrt(0.5 * most * math.log(2.0 / level))
+    weights, largest_total = np.arange(_N_PLACES + 1) / _N_PLACES, float(totals[-1])
+    distance = (1.0 - weights) * (counts[0] - radii[0]) - weights * (counts[1] + radii[1])
+    hoeffding = math.sqrt(0.5 * largest_total * math.log(2.0 / level))
+    # a weight is at most half a place from the rates of its piece
+    is_possible = distance - largest_total / (2 * _N_PLACES) < hoeffding
     start = int(np.rint(guess * _N_PLACES))
-    first = int(np.argmax(np.append(is_possible, True)))
+    leftmost = min(int(np.argmax(np.append(is_possible, True))), start)
     least = None
-    for place in (*range(start, min(first, start) - 1, -1), *range(start + 1, _N_PLACES + 1)):
+    for place in (*range(start, leftmost - 1, -1), *range(start + 1, _N_PLACES + 1)):
         if place > start and least is not None:
             break
         ends = max((place - 0.5) / _N_PLACES, 0.0), min((place + 0.5) / _N_PLACES, 1.0)
@@ -150,18 +152,18 @@ def _lower_limit(
 
 # Contrasts of two rates, and the groups that may be worst.
 
-# Limits so near to 0 and 1 are found for what is there.
+# Limits this near to 0 or 1 count as 0 or 1.
 _END = 1e-9
-# Estimates, lower and upper limits of rates, as arrays that are broadcast.
+# Estimates, lower limits and upper limits of rates, as arrays that broadcast.
 Limits = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def difference_of_rates(first: Limits, second: Limits) -> Limits:
     """Return first rates minus second ones, of independent groups, with MOVER's limits.
 
-    Where a limit is 0 or 1, the estimate was cut there too, and its distance is shorter than its
-    error may be: then the limit is that of both tests inverted, one rate's limit less the other's
-    (docs/theory/intervals.md). A rate of nobody, NaN, is anywhere between its limits.
+    If a limit of a rate is 0 or 1, the estimate may be clipped too, and its distance to the limit
+    understates the error. Then the limit of one rate minus the opposite limit of the other is used
+    (docs/theory/intervals.md). A rate of NaN, without records, is anywhere between its limits.
     """
     (p, p_low, p_high), (q, q_low, q_high) = first, second
     unknown = np.isnan(p - q)
@@ -179,20 +181,20 @@ def difference_of_rates(first: Limits, second: Limits) -> Limits:
 
 
 def _is_end(limit: FloatArray) -> NDArray[np.bool_]:
-    """Whether a limit is an end of what rates, or their negatives, may be, up to a tolerance."""
+    """Return whether each limit of a rate, or of a negated rate, is 0 or ±1 up to a tolerance."""
     return np.minimum(np.abs(limit), np.abs(1.0 - np.abs(limit))) < _END
 
 
 def ratio_of_rates(first: Limits, second: Limits) -> Limits:
-    """Return first rates divided by second ones, of groups that were named beforehand, with limits.
+    """Return first rates divided by second ones, of independent groups, with limits.
 
-    ρ is between the limits if MOVER's interval for first − ρ · second holds 0, and ends 0 and 1 are
-    as in `difference_of_rates`. A limit is infinite where the second rate may be 0; a ratio is NaN
-    between 0 and infinity if either rate is NaN, or both are 0.
+    A ratio ρ is between the limits if MOVER's interval for first − ρ · second holds 0. Limits of 0
+    and 1 are treated as in `difference_of_rates`. An upper limit is infinite if the second rate may
+    be 0. If a rate is NaN, or both are 0, the ratio is NaN, with limits 0 and infinity.
     """
     (p, p_low, p_high), (q, q_low, q_high) = first, second
     with np.errstate(divide="ignore", invalid="ignore"):
-        # (p − ρq)² = (p − l)² + ρ² (u − q)² is a ρ² − 2pqρ + c = 0, whose smaller root is the limit
+        # the limit solves (p − ρq)² = (p − l)² + ρ² (u − q)², or a ρ² − 2pqρ + c = 0
         c, a = p_low * (2.0 * p - p_low), q_high * (2.0 * q - q_high)
         low = np.where(c > 0.0, c / (p * q + np.sqrt(np.maximum((p * q) ** 2 - a * c, 0.0))), 0.0)
         c, a = p_high * (2.0 * p - p_high), q_low * (2.0 * q - q_low)
@@ -210,8 +212,8 @@ def ratio_of_rates(first: Limits, second: Limits) -> Limits:
 
 
 def limits_of(rates: Iterable[Interval]) -> Limits:
-    """Return rates as arrays."""
-    rows = np.array([(one.estimate, one.low, one.high) for one in rates]).reshape(-1, 3)
+    """Return intervals of rates as three arrays: estimates, lower limits and upper limits."""
+    rows = np.array([(rate.estimate, rate.low, rate.high) for rate in rates]).reshape(-1, 3)
     return rows[:, 0], rows[:, 1], rows[:, 2]
 
 
@@ -222,32 +224,34 @@ def worst_group_set(
     greater_is_worse: bool,
     confidence: float,
 ) -> tuple[tuple[int, ...], tuple[float, float], Interval]:
-    """Return the groups that may be worst, and limits of the worst value and of the gap.
+    """Return places of groups that may be worst, limits of the worst value, and the gap's interval.
 
-    Each of the three statements holds with the confidence: the worst group is among those, its
-    value is within its limits, and so is the distance between the largest and the smallest rate
-    (Theorem 3 of docs/theory/intervals.md). ``rates`` returns those of all groups at a confidence.
+    Three statements hold, each with the confidence: the worst group is among the returned ones, its
+    value is within the limits, and the gap between the largest and smallest rate is in its interval
+    (Theorem 3 of docs/theory/intervals.md). ``rates`` maps a confidence to intervals of all groups.
     """
     error = 1.0 - confidence
 
-    def at(error_of_a_limit: float) -> Limits:
-        estimates, lows, highs = limits_of(rates(1.0 - 2.0 * error_of_a_limit))
+    def badness(limit_error: float) -> Limits:
+        """Return rates, negated if small ones are bad, with this error of each limit."""
+        estimates, lows, highs = limits_of(rates(1.0 - 2.0 * limit_error))
         return (estimates, lows, highs) if greater_is_worse else (-estimates, -highs, -lows)
 
-    def differences(of: Limits) -> Limits:
-        estimates, lows, highs = of
-        return difference_of_rates((estimates[:, None], lows[:, None], highs[:, None]), of)
+    def pair_differences(limits: Limits) -> Limits:
+        estimates, lows, highs = limits
+        return difference_of_rates((estimates[:, None], lows[:, None], highs[:, None]), limits)
 
-    dropped = differences(at(error / max(n_groups - 1, 1)))[1] > 0.0
-    np.fill_diagonal(dropped, False)
-    members = tuple(np.flatnonzero(~dropped.any(axis=0)).tolist())
-    ordinary, low = at(error / 2), float(at(error / (2 * n_groups))[1].max())
-    ends = (
-        (low, float(ordinary[2].max())) if greater_is_worse else (-float(ordinary[2].max()), -low)
-    )
-    known = ordinary[0][~np.isnan(ordinary[0])]
-    estimate = float(np.ptp(known)) if len(known) else math.nan
-    apart = ~np.eye(n_groups, dtype=bool)
-    low = float(differences(at(error / (2 * n_groups * (n_groups - 1))))[1][apart].max())
-    high = float(differences(ordinary)[2][apart].max())
-    return members, ends, Interval(estimate, max(low, 0.0), high, confidence)
+    # group j cannot be worst if some group i is surely worse
+    is_worse = pair_differences(badness(error / max(n_groups - 1, 1)))[1] > 0.0
+    np.fill_diagonal(is_worse, False)
+    members = tuple(np.flatnonzero(~is_worse.any(axis=0)).tolist())
+    estimates, _, highs = ordinary = badness(error / 2)
+    low, high = float(badness(error / (2 * n_groups))[1].max()), float(highs.max())
+    worst_limits = (low, high) if greater_is_worse else (-high, -low)
+    estimates = estimates[~np.isnan(estimates)]
+    gap = float(np.ptp(estimates)) if len(estimates) else math.nan
+    is_pair = ~np.eye(n_groups, dtype=bool)
+    strict = badness(error / (2 * n_groups * (n_groups - 1)))
+    gap_low = float(pair_differences(strict)[1][is_pair].max())
+    gap_high = float(pair_differences(ordinary)[2][is_pair].max())
+    return members, worst_limits, Interval(gap, max(gap_low, 0.0), gap_high, confidence)
