@@ -78,7 +78,7 @@ class PrivateEstimator(PlainlyStored, BaseEstimator):
     # of the last fit: the private fits that it began with, and the key that ledgers know it by
     _start_costs: tuple[StartCost, ...] = ()
     _fit_key: str
-    _groupings: tuple[str, ...] = ()  # names of what the groups of the last fit are made of
+    _grouping_names: tuple[str, ...] = ()  # names of what the groups of the last fit are made of
 
     @property
     def _row_norm(self) -> float:
@@ -112,7 +112,7 @@ class PrivateEstimator(PlainlyStored, BaseEstimator):
         key = uuid4().hex if key is None else key
         costs = self._start_costs
         # of this fit alone: ledgers are charged for its starts beside it
-        own = replace(planned, seeded=noise.seeded, groupings=self._groupings)
+        own = replace(planned, seeded=noise.seeded, groupings=self._grouping_names)
         name, is_paid = type(self).__name__, self.__dict__.pop("_is_paid", False)
         with (
             np.errstate(all="ignore"),  # over- and underflows depend on the records

@@ -46,7 +46,7 @@ def folds_groupings(part: Any) -> list[str]:
 
 def groupings_of(cv: Any) -> list[str]:
     """Return by which public facts a splitter deals, by name."""
-    named = vars(type(cv)).get("_groupings")
+    named = vars(type(cv)).get("_grouping_names")
     return [] if named is None else list(named(cv))
 
 
@@ -137,7 +137,7 @@ def _decided(cv: Any, owner: Any) -> str | None:
     if cv is None or isinstance(cv, Real):  # stratified where scikit-learn sees a classifier
         by_label = is_classifier(owner) or is_classifier(getattr(owner, "estimator", owner))
         return f"which labels decide (cv={cv!r} of a classifier)" if by_label else None
-    if type(cv) in _BY_POSITION or "_groupings" in vars(type(cv)):
+    if type(cv) in _BY_POSITION or "_grouping_names" in vars(type(cv)):
         return None
     kind = type(cv).__name__
     if isinstance(cv, _BY_LABEL):

@@ -88,7 +88,7 @@ class PublicKFold(KFold):
             return MetadataRequest(owner=self)
         return super().get_metadata_routing()
 
-    def _groupings(self) -> tuple[str, ...]:
+    def _grouping_names(self) -> tuple[str, ...]:
         """Name for `privacy_of` what a record must keep, so that nobody's fold changes."""
         return tuple(f"key of folds: {name}" for name in grouping_names(None, self.key))
 
