@@ -47,10 +47,8 @@ def check_columns(X: Any) -> None:
     if hasattr(X, "columns"):
         names = list(X.columns)
         if len(set(names)) < len(names):
-            repeated = next(name for name in names if names.count(name) > 1)
-            raise InputError(
-                f"X must have a name of its own for each column, got {repeated!r} twice."
-            )
+            name = next(name for name in names if names.count(name) > 1)
+            raise InputError(f"X must have a name of its own for each column, got {name!r} twice.")
         # columns of numeric dtype ("biuf": bool, int, unsigned, float) need no check
         kinds = [getattr(dtype, "kind", "O") for dtype in X.dtypes]
         columns = [X.iloc[:, index] for index, kind in enumerate(kinds) if kind not in "biuf"]
@@ -78,10 +76,7 @@ def _non_numeric_kind(values: NDArray[Any]) -> str | None:
 
 @contextmanager
 def errors_by_column(X: Any) -> Iterator[None]:
-    """Check the columns of X; add column and row to scikit-learn's error of NaN or infinity.
-
-    scikit-learn's check of X runs inside of this context.
-    """
+    """Check the columns of X, and add column and row to scikit-learn's error of NaN or infinity."""
     check_columns(X)
     try:
         yield
@@ -118,11 +113,7 @@ def check_targets(y: Any, *, is_classifier: bool) -> Any:
 
 
 def check_found(values: NDArray[Any], n_records: int, parameter: str) -> None:
-    """Refuse classes or groups with so many different labels that each record has its own.
-
-    `values` are the different labels in the data, for a `parameter` ("classes" or "group_labels")
-    that was not stated. The labels and their number are public.
-    """
+    """Refuse unstated classes or groups (`parameter`) with as many labels as identifiers have."""
     needed = "y must hold classes"
     if parameter == "group_labels":
         needed = "groups must be labels that records share"
@@ -346,10 +337,7 @@ def refuse_classes(classes: ArrayLike | None) -> None:
 
 
 def encode_start(start: Any, targets: Targets, n_features: int, estimator: Any) -> Solution | None:
-    """Return the weights of `start` in the units of a solver; None without a start.
-
-    Their norm may exceed the radius of the ball: the solver projects them.
-    """
+    """Return the weights of `start` in a solver's units, before projection; None without one."""
     if start is None:
         return None
     coef, intercept = _coef_and_intercept(start)
@@ -400,15 +388,10 @@ def _check_same_task(start: Any, classes: NDArray[Any] | None, names: Any) -> No
     `names` are the columns of the fit. A pair, or a model without names, is not compared.
     """
     start_classes = getattr(start, "classes_", None)
-    if start_classes is not None:
-        keys = None if classes is None else [*map(label_key, classes)]
-        if keys != [*map(label_key, start_classes)]:
-            needed = (
-                "no classes" if classes is None else f"the classes {classes.tolist()!r}, in order"
-            )
-            raise InputError(
-                f"start must know {needed}, got {np.asarray(start_classes).tolist()!r}."
-            )
+    keys = None if classes is None else [*map(label_key, classes)]
+    if start_classes is not None and keys != [*map(label_key, start_classes)]:
+        needed = "no classes" if classes is None else f"the classes {classes.tolist()!r}, in order"
+        raise InputError(f"start must know {needed}, got {np.asarray(start_classes).tolist()!r}.")
     start_names = getattr(start, "feature_names_in_", None)
     if names is not None and start_names is not None and list(names) != list(start_names):
         raise InputError(

@@ -226,11 +226,9 @@ class DPWorstGroupEstimator(PrivateEstimator):
         # a classifier without stated classes is planned for two
         targets = self._targets(np.array([0, 1]), classes if self._is_classifier else None)
         overlaps = self.overlap != "cells"
+        own_labels = None if overlaps else self.group_labels
         labels, stated_sizes = grouping.labelled_sizes(
-            group_sizes,
-            group_labels,
-            None if overlaps else self.group_labels,
-            may_be_unnamed=not overlaps,
+            group_sizes, group_labels, own_labels, may_be_unnamed=not overlaps
         )
         sizes = [encode.group_size(size) for size in stated_sizes]
         n_features = whole_number(n_features, "n_features", least=1)
@@ -302,38 +300,28 @@ class DPWorstGroupEstimator(PrivateEstimator):
         problem = self._problem(facts, solver)
         start_weights = encode_start(start, facts.targets, facts.n_features, self)
         replan = partial(
-            plan_within,
-            budget,
-            solver,
-            rows_per_person=self.rows_per_person,
-            start=start_weights,
+            plan_within, budget, solver, rows_per_person=self.rows_per_person, start=start_weights
         )
         plan = replan(problem)
         # `count_stage` is None where groups are public
-        count_stage, planned_guarantee = plan.counts, plan.guarantee
+        count_stage, plan_guarantee = plan.counts, plan.guarantee
         self._start_costs = () if start is None else costs_of_start(start)
         if start is not None and not self._start_costs:
-            public = (*planned_guarantee.public, PUBLIC_START)
-            planned_guarantee = replace(planned_guarantee, public=public)
+            public = (*plan_guarantee.public, PUBLIC_START)
+            plan_guarantee = replace(plan_guarantee, public=public)
         if self.data_norm is None:
             warn_of_row_norm()
         if plan.releases:
-            n_drawn_records = plan.n_drawn if count_stage is None else None
-            self._warn_of_budget(
-                budget, problem.n_records if n_drawn_records is None else n_drawn_records
-            )
+            n_drawn = plan.n_drawn if count_stage is None else None
+            self._warn_of_budget(budget, problem.n_records if n_drawn is None else n_drawn)
         if count_stage is None:
             warn_of_plan(plan, facts.labels)
         # without releases nothing is drawn, so random_state does not matter
         count_releases = () if count_stage is None else count_stage.releases
-        noise = NoiseSource(
-            self.random_state if plan.releases else None, count_releases or plan.releases
-        )
+        seed = self.random_state if plan.releases else None
+        noise = NoiseSource(seed, count_releases or plan.releases)
         # `records` checks all of them before the first draw of noise
-        with (
-            self._spending(noise, budget, planned_guarantee) as guarantee,
-            records(problem) as data,
-        ):
+        with self._spending(noise, budget, plan_guarantee) as guarantee, records(problem) as data:
             if count_stage is not None:
                 # the only use of the true sizes
                 noisy_sizes = release_sizes(count_stage.release, data.group_sizes, noise)
@@ -351,13 +339,10 @@ class DPWorstGroupEstimator(PrivateEstimator):
                     warnings.simplefilter("ignore", SeededNoiseWarning)
                     noise = NoiseSource(self.random_state, plan.second_stage.releases)
             # a copy: a solver that changes it does not change `plan_`
-            solver_plan = plan.second_stage
+            run_plan = plan.second_stage
             learn = solver.run if run is None else partial(run, solver)
             solution = with_progress(
-                self,
-                solver_plan,
-                noise,
-                lambda: learn(solver_plan, data, noise, start=start_weights),
+                self, run_plan, noise, lambda: learn(run_plan, data, noise, start=start_weights)
             )
             check_solution(plan, solution, self.solver)
         self._keep(plan, guarantee, facts, solution)

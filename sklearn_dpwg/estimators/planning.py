@@ -48,7 +48,7 @@ def plan_within(
     """
     n_rows = int(rows_per_person or 1)
     if problem.hidden is not None:
-        plan = _plan_with_counts(budget, solver, problem, n_rows)
+        plan = _two_stage_plan(budget, solver, problem, n_rows)
     elif n_rows > 1 and budget.epsilon < math.inf:
         plan = _plan_for_persons(budget, solver, problem, n_rows)
     else:
@@ -168,9 +168,7 @@ def _no_batches(rows_per_person: int) -> UnsupportedMechanismError:
 # Plans for hidden groups: first a count stage, which releases noisy counts, then the solver's run.
 
 
-def _plan_with_counts(
-    budget: Budget, solver: Solver, problem: Problem, rows_per_person: int
-) -> Plan:
+def _two_stage_plan(budget: Budget, solver: Solver, problem: Problem, rows_per_person: int) -> Plan:
     """Return a plan that releases the counts of hidden groups before the solver's releases.
 
     The group sizes of the problem are a guess, or counts that were released. The split of the
@@ -197,10 +195,9 @@ def _plan_with_counts(
 
 
 def _plan_count_stage(budget: Budget, solver: Solver, problem: Problem) -> CountStage:
-    """Return the release of the counts and the budget of the solver's run after it.
+    """Return the release of the counts, for a fraction of μ², and the budget of the run after it.
 
-    Of μ² a fraction `COUNT_FRACTION` pays for the counts. The problem has groups of equal size, so
-    that the stage is fixed before anything is counted.
+    The problem has groups of equal size, as nothing has been counted yet.
     """
     assert problem.hidden is not None
     fraction = COUNT_FRACTION if problem.n_groups > 1 else 0.0  # one group needs no count

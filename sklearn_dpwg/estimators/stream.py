@@ -211,7 +211,7 @@ class StreamingEstimator(DPWorstGroupEstimator):
                             f"works, and clone gives an estimator that can begin anew."
                         )
                     is_later_call = hasattr(self, "_open_game")
-                    play_call = self._play_later_call if is_later_call else self._play_first_call
+                    play_call = self._play_later if is_later_call else self._play_first
                     play_call(X, y, groups, classes)
             except BaseException:
                 # unchanged_on_failure has put the game back, which must not go on
@@ -221,9 +221,7 @@ class StreamingEstimator(DPWorstGroupEstimator):
                 raise
         return self
 
-    def _play_first_call(
-        self, X: Any, y: ArrayLike, groups: Any, classes: Sequence[Any] | None
-    ) -> None:
+    def _play_first(self, X: Any, y: ArrayLike, groups: Any, classes: Sequence[Any] | None) -> None:
         """Plan for all calls, play the rounds that these records allow, and keep the game."""
         budget = self._check_parameters()
         facts, records = self._encode(partitions_of(X, y, groups), classes)
@@ -245,19 +243,11 @@ class StreamingEstimator(DPWorstGroupEstimator):
         self._learn(budget, solver, facts_of_all_calls, records, run=play)
         self.group_sizes_ = np.asarray(self.plan_.problem.group_sizes) // horizon
         ((game, noise, n_played),) = games
-        self._open_game = OpenGame(
-            game,
-            self.plan_,
-            budget,
-            noise,
-            targets=facts.targets,
-            parameters=self._parameters_as_text(),
-        )
+        parameters = self._parameters_as_text()
+        self._open_game = OpenGame(game, self.plan_, budget, noise, facts.targets, parameters)
         _warn_if_unused(n_played, was_over=False)
 
-    def _play_later_call(
-        self, X: Any, y: ArrayLike, groups: Any, classes: Sequence[Any] | None
-    ) -> None:
+    def _play_later(self, X: Any, y: ArrayLike, groups: Any, classes: Sequence[Any] | None) -> None:
         """Play the rounds that the records of a later call allow, within the plan of the first."""
         open_game = self._open_game
         if self._parameters_as_text() != open_game.parameters:
@@ -307,10 +297,7 @@ class StreamingEstimator(DPWorstGroupEstimator):
 
 
 def _warn_if_unused(n_played: int, *, was_over: bool) -> None:
-    """Warn if no round was played, which follows from public facts and releases.
-
-    `was_over` tells whether all planned rounds had been played before this call.
-    """
+    """Warn if no round was played; `was_over` if all planned ones had been played before."""
     if not n_played:
         reason = "no round could be played with so few of them; pass more in a call, of every group"
         if was_over:
