@@ -291,10 +291,7 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
 
 
 def _scores(moments: ClassMoments, ridge: float) -> tuple[FloatArray, float]:
-    """Return weights, (n_features,), and intercept, for rows of norm 1, from released moments.
-
-    Scores are log-odds if those of each class are normal with one common variance.
-    """
+    """Return weights, (n_features,), and intercept, for rows of norm 1, from released moments."""
     counts, (of_first, of_second) = moments.counts, moments.means
     size = moments.sums.shape[1]
     noise = moments.noise_std * math.sqrt(size) * float(np.linalg.norm(1.0 / counts))

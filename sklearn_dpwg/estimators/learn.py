@@ -234,7 +234,6 @@ class DPWorstGroupEstimator(PrivateEstimator):
         n_features = whole_number(n_features, "n_features", least=1)
         facts = Facts(targets, sizes, sum(sizes), n_features, labels)
         if overlaps:
-            # each entry of group_sizes is a cell; the index of value_counts names the columns
             index: Any = getattr(group_sizes, "index", None)
             cell_table = index.to_frame() if isinstance(index, pd.Index) else None
             columns = self.group_by if isinstance(self.group_by, list | tuple) else None
@@ -303,8 +302,7 @@ class DPWorstGroupEstimator(PrivateEstimator):
             plan_within, budget, solver, rows_per_person=self.rows_per_person, start=start_weights
         )
         plan = replan(problem)
-        # `count_stage` is None where groups are public
-        count_stage, plan_guarantee = plan.counts, plan.guarantee
+        count_stage, plan_guarantee = plan.counts, plan.guarantee  # no stage for public groups
         self._start_costs = () if start is None else costs_of_start(start)
         if start is not None and not self._start_costs:
             public = (*plan_guarantee.public, PUBLIC_START)
@@ -388,10 +386,9 @@ class DPWorstGroupEstimator(PrivateEstimator):
         *,
         first_targets: Targets | None = None,
     ) -> tuple[Facts, Blocks]:
-        """Return the facts of the records, and the `Blocks` that encode their rows for a solver.
+        """Return facts from targets and groups, and the `Blocks` that encode rows for a solver.
 
-        Only targets and groups are read here. A later call of ``partial_fit`` passes the encoder
-        of targets of the first call.
+        A later call of ``partial_fit`` passes the encoder of targets of the first.
         """
         is_later_call = first_targets is not None
         read = partial(
@@ -431,10 +428,9 @@ class DPWorstGroupEstimator(PrivateEstimator):
             row_norm=self._row_norm,
             owner=type(self).__name__,
         )
-        if self._hides_groups:  # equal sizes stand in until the groups are counted, with noise
-            sizes = equal_sizes(n_records, len(labels))
-        else:
-            sizes = sizes_by_partition.sum(axis=0).tolist()
+        # hidden groups have equal sizes until they are counted, with noise
+        equal = equal_sizes(n_records, len(labels)) if self._hides_groups else None
+        sizes = sizes_by_partition.sum(axis=0).tolist() if equal is None else equal
         facts = Facts(targets, sizes, n_records, self.n_features_in_, labels)
         groups = parts[0].group_form
         if self.overlap != "cells" and groups is not None:
@@ -484,10 +480,7 @@ class DPWorstGroupEstimator(PrivateEstimator):
     def _with_overlapping_groups(
         self, facts: Facts, columns: Sequence[Any] | None, table: Any = None
     ) -> Facts:
-        """Return the facts of overlapping groups, from facts whose groups are the disjoint cells.
-
-        `columns` are the names of the columns of groups, and `table` has their types.
-        """
+        """Return facts of overlapping groups, from those of the disjoint cells of `columns`."""
         labels, members = grouping.overlapping_groups(
             facts.labels,
             facts.sizes,

@@ -131,10 +131,7 @@ class Labels:
 
 
 def read_labels(partition: Any, *, group_by: Any, is_classifier: bool, stated: Any) -> Labels:
-    """Read targets and groups of a partition, and return their facts.
-
-    `group_by` finds groups in the rows; `stated` are all group labels, or None.
-    """
+    """Read targets and groups of a partition, and return their facts; `stated` are all labels."""
     # groups that group_by finds in the rows need all columns
     table = partition.read_labels() if group_by is None else partition.read()
     groups = grouping.find_groups(table.X, table.groups, group_by)

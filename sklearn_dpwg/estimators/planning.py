@@ -55,8 +55,7 @@ def plan_within(
         plan = _checked_plan(budget, solver, problem)
     remark = plan.remark
     if start is not None:
-        remarks = (remark, _remark_on_start(plan, solver, start))
-        remark = "; ".join(text for text in remarks if text)
+        remark = "; ".join(filter(None, (remark, _remark_on_start(plan, solver, start))))
     is_person = rows_per_person is not None
     return replace(plan, records_per_person=n_rows, of_person=is_person, remark=remark)
 
@@ -90,17 +89,13 @@ def check_solution(plan: Plan, solution: Solution, solver: object) -> None:
     """Check shapes, norm and steps of a solution against its plan, after the budget is spent."""
     problem, weights = plan.problem, np.asarray(solution.weights, dtype=float)
     n_weights, n_groups = problem.n_weights, problem.n_groups
-    group_weights: Any = solution.group_weights
-    if group_weights is None:  # not released: the prior passes the check
-        group_weights = problem.prior
-    group_weights = np.asarray(group_weights, dtype=float)
-    # an exact solution, without releases, may leave the ball and take any number of steps
-    is_private = bool(plan.releases)
+    released: Any = solution.group_weights  # None is replaced by the prior, which passes
+    group_weights = np.asarray(problem.prior if released is None else released, dtype=float)
+    is_private = bool(plan.releases)  # else the exact solution, of any norm and number of steps
     norm = float(np.linalg.norm(weights)) if is_private else 0.0
     for requirement, is_met in {
         f"{n_weights} finite weights": weights.shape == (n_weights,) and np.isfinite(weights).all(),
-        # 1e-6: slack for rounding
-        "weights in the ball of its problem": norm <= problem.radius * (1.0 + 1e-6),
+        "weights in the ball of its problem": norm <= problem.radius * (1.0 + 1e-6),  # rounding
         f"{n_groups} group weights": (
             group_weights.shape == (n_groups,) and (group_weights >= 0.0).all()
         ),
@@ -195,10 +190,7 @@ def _two_stage_plan(budget: Budget, solver: Solver, problem: Problem, rows_per_p
 
 
 def _plan_count_stage(budget: Budget, solver: Solver, problem: Problem) -> CountStage:
-    """Return the release of the counts, for a fraction of μ², and the budget of the run after it.
-
-    The problem has groups of equal size, as nothing has been counted yet.
-    """
+    """Return the release of the counts, for a fraction of μ², and the budget after it."""
     assert problem.hidden is not None
     fraction = COUNT_FRACTION if problem.n_groups > 1 else 0.0  # one group needs no count
     # noise multipliers in the ratio that divides μ² so; `calibrate` scales both to the budget

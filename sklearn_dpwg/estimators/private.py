@@ -107,10 +107,7 @@ class PrivateEstimator(PlainlyStored, BaseEstimator):
     def _spending(
         self, noise: Any, budget: Budget, planned: PrivacyGuarantee, key: str | None = None
     ) -> Iterator[PrivacyGuarantee]:
-        """Charge a fit to the open ledgers, and yield its guarantee for ``privacy_``.
-
-        A `key` is charged once: a later call of ``partial_fit`` passes that of the first call.
-        """
+        """Charge a fit to the open ledgers, once for a key, and yield its ``privacy_``."""
         # local until the fit succeeds, as another thread may fit the same object
         key = uuid4().hex if key is None else key
         costs = self._start_costs

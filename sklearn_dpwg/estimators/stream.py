@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, Self
@@ -17,7 +17,6 @@ from sklearn_dpwg._checks import whole_number, without_weights
 from sklearn_dpwg.data.frames import in_memory
 from sklearn_dpwg.data.groups import labelled_sizes
 from sklearn_dpwg.data.oracles import EncodingOracle, SampleOracle
-from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.estimators.encode import Targets, group_size
 from sklearn_dpwg.estimators.learn import DPWorstGroupEstimator, Facts
@@ -149,11 +148,8 @@ class StreamingEstimator(DPWorstGroupEstimator):
                 oracle, labels.tolist(), n_features, self._row_norm, targets.encode
             )
 
-            def records(problem: Problem) -> AbstractContextManager[EncodingOracle]:
-                # an oracle is the same for every problem, and needs no closing
-                return nullcontext(encoding_oracle)
-
-            self._learn(budget, solver, facts, records)
+            # `_learn` opens the records of a problem; an oracle is the same for every problem
+            self._learn(budget, solver, facts, lambda problem: nullcontext(encoding_oracle))
         return self
 
     @only_if(_check_fresh)

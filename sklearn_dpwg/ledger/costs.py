@@ -141,11 +141,10 @@ def _total(costs: tuple[StartCost, ...], inside: _Inside, delta: float) -> Priva
     max_rows = max(one.records_per_person for one in each)
     divides_all = not any(max_rows % one.records_per_person for one in each)
     if divides_all or all(one.of_person for one in each):
-        each = [  # -(-a // b) is a / b rounded up
-            replace(
-                one.for_records(-(-max_rows // one.records_per_person)), of_person=one.of_person
-            )
-            for one in each
+        n_times = [-(-max_rows // one.records_per_person) for one in each]  # rounded up
+        scaled = [one.for_records(n) for one, n in zip(each, n_times, strict=True)]
+        each = [
+            replace(new, of_person=old.of_person) for new, old in zip(scaled, each, strict=True)
         ]
     return joint_guarantee(each, delta)
 
@@ -241,10 +240,7 @@ class _Inside:
         self.final_guarantee = other.final_guarantee or self.final_guarantee
 
     def add_gone(self, part: Any, fits: list[PrivacyGuarantee]) -> None:
-        """Add fits whose models were not kept, as a search keeps none of those on folds.
-
-        Their keys follow from the fits that were kept, so that asking twice counts them once.
-        """
+        """Add fits on folds whose models were not kept; keys follow from those that were kept."""
         name, kept_keys = type(part).__name__, ",".join(self.costs) or uuid4().hex
         # fit times tell searches apart whose winners hold the same earlier fits
         times = getattr(part, "cv_results_", {}).get("mean_fit_time")
@@ -387,10 +383,7 @@ def _visit_unknown(part: Any, inside: _Inside) -> None:
 
 
 def planned_fits(candidate: Any, fitted: Any) -> list[PrivacyGuarantee]:
-    """Return the guarantees of the private fits that one fit of `candidate` makes.
-
-    `fitted` is a fitted estimator of the same kind, for the group sizes and the classes.
-    """
+    """Return the guarantees of the fits in one fit of `candidate`, at the sizes of `fitted`."""
     if type(candidate) is FrozenEstimator or not folds.holds_private(candidate):
         return []
     is_private = folds.is_private(candidate)

@@ -161,10 +161,7 @@ GRID = 2.0**-20
 def split(
     codes: Indices, labels: NDArray[np.object_] | None, test_size: Any, rng: np.random.Generator
 ) -> tuple[Indices, Indices]:
-    """Return sorted positions to fit on, and to hold out: a random fraction of each group.
-
-    Without labels (hidden groups) it is a fraction of all records.
-    """
+    """Return positions to fit on, and to hold out: a random fraction of each labelled group."""
     fraction = open_unit(test_size, "test_size")
     parts = {"X": np.arange(len(codes))}
     if labels is not None:
@@ -226,11 +223,7 @@ def worst_score(
 
 
 def record_scores(scoring: Scoring | None, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
-    """Return the score of each record, in [0, 1]: more is better, and NaN counts 0.
-
-    Without `scoring` it is 1 or 0 for a right or wrong class, and for a regressor 1 minus the
-    absolute error over the width of `target_bounds`.
-    """
+    """Return the score of each record, (n_records,), in [0, 1]; more is better, NaN counts 0."""
     if scoring is not None:
         scores = np.asarray(scoring(estimator, X, y), dtype=np.float64)
     elif hasattr(last_step(estimator), "target_bounds"):
@@ -257,10 +250,7 @@ def noisy_score(
     held_out: tuple[Any, NDArray[Any], Indices],
     sizes: FloatArray | None = None,
 ) -> float:
-    """Return the worst group's score on held-out (X, y, codes), with Laplace noise.
-
-    `multiplier` is the scale of the noise over the sensitivity; `sizes` as in `worst_score`.
-    """
+    """Return the worst group's score with Laplace noise of `multiplier` times its sensitivity."""
     X, y, codes = held_out
     release = Release("score", "laplace", multiplier, max_count=1)
     worst, sensitivity = worst_score(record_scores(scoring, candidate, X, y), codes, sizes)
