@@ -45,7 +45,7 @@ PUBLIC_FACTS = (
 # below that counts are loud (benchmarks/auc.py constant).
 CONSTANT = 0.75
 
-# Of scores along a unit vector of weights: where all rows of a class are one and the same.
+# Floor of the variance of scores along unit weights, for classes whose rows are all equal.
 MIN_VARIANCE = 1e-9
 
 # Records whose outer products are added exactly before the sum is split, and up to which the
@@ -291,7 +291,7 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
 
 
 def _scores(moments: ClassMoments, ridge: float) -> tuple[FloatArray, float]:
-    """Return weights and intercept for rows of norm 1, from released moments alone."""
+    """Return weights, (n_features,), and intercept, for rows of norm 1, from released moments."""
     counts, (of_first, of_second) = moments.counts, moments.means
     size = moments.sums.shape[1]
     noise = moments.noise_std * math.sqrt(size) * float(np.linalg.norm(1.0 / counts))
@@ -341,31 +341,32 @@ class ClassMoments:
         return cls(sums.sum(axis=0), constant, n_records)
 
     def released(self, noise: NoiseSource, release: Release) -> ClassMoments:
-        """Release both classes' sums at once: the line at which records meet noise.
+        """Return noisy sums of both classes, from one Gaussian release of their upper triangles.
 
-        A record that is replaced leaves one sum and joins one, its own or the other.
+        Entries off the diagonal count twice in the Frobenius norm, so they are scaled by √2.
         """
         n_columns = self.sums.shape[1]
         rows, columns = np.triu_indices(n_columns)
-        times = np.where(rows == columns, 1.0, math.sqrt(2.0))
+        scales = np.where(rows == columns, 1.0, math.sqrt(2.0))
         sensitivity = class_moment_sensitivity(self.n_records, n_columns - 1, self.constant)
         noisy = noise.gaussian(
-            self.sums[:, rows, columns] * times, sensitivity=sensitivity, release=release
+            self.sums[:, rows, columns] * scales, sensitivity=sensitivity, release=release
         )
         sums = np.empty_like(self.sums)
-        sums[:, rows, columns] = sums[:, columns, rows] = noisy / times
+        sums[:, rows, columns] = sums[:, columns, rows] = noisy / scales
         return ClassMoments(
             sums, self.constant, self.n_records, release.noise_multiplier * sensitivity
         )
 
     @property
     def counts(self) -> FloatArray:
-        """Records of each class, at least one of two: what both sums say, and the public total."""
-        seen = self.sums[:, -1, -1] / self.constant**2
-        of_second = (seen[1] + self.n_records - seen[0]) / 2.0
+        """Number of records of each class, at least 1, with the public total as their sum."""
+        noisy_counts = self.sums[:, -1, -1] / self.constant**2
+        # mean of two estimates: the second count, and the total without the first count
+        n_second = (noisy_counts[1] + self.n_records - noisy_counts[0]) / 2.0
         least = min(1.0, self.n_records / 2.0)
-        of_second = float(np.clip(of_second, least, self.n_records - least))
-        return np.array([self.n_records - of_second, of_second])
+        n_second = float(np.clip(n_second, least, self.n_records - least))
+        return np.array([self.n_records - n_second, n_second])
 
     @property
     def means(self) -> FloatArray:
@@ -375,7 +376,7 @@ class ClassMoments:
 
     @property
     def covariances(self) -> FloatArray:
-        """Covariance of each class: what is positive of it."""
+        """Covariance of each class, (2, n_features, n_features), negative eigenvalues set to 0."""
         of_means = self.means[:, :, None] * self.means[:, None, :]
         values, vectors = np.linalg.eigh(
             self.sums[:, :-1, :-1] / self.counts[:, None, None] - of_means

@@ -1,8 +1,8 @@
-"""The flow of a fit, whatever holds the records: from public facts to what is kept of a solution.
+"""The steps of a fit, the same for records in memory, in partitions or from an oracle.
 
-Facts make a problem, the problem a plan, and the plan warnings; then its noise is spent on the
-records. `DPWorstGroupEstimator._learn` writes this once, for records in memory and in partitions,
-for fresh ones, and for those whose groups are hidden, which are counted first.
+`_encode` reads public facts of the records, `_problem` and `plan_within` turn them into a plan,
+`_learn` runs the solver with the plan's noise, and `_keep` sets the fitted attributes. Hidden
+groups are counted, with noise, between the plan and the run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sklearn_dpwg.data import frames
 from sklearn_dpwg.data import groups as grouping
 from sklearn_dpwg.data.problem import Cells, HiddenGroups, Problem, equal_sizes, largest_reach
 from sklearn_dpwg.estimators import encode
-from sklearn_dpwg.estimators.encode import Targets, first_weights
+from sklearn_dpwg.estimators.encode import Targets, encode_start
 from sklearn_dpwg.estimators.partitions import (
     Blocks,
     Encoder,
@@ -63,7 +63,7 @@ from sklearn_dpwg.solvers.auto import make_solver
 from sklearn_dpwg.solvers.counts import release_sizes
 from sklearn_dpwg.solvers.solver import FreshSolver
 
-# What a guarantee calls first weights that carry none of their own.
+# Public fact that a guarantee lists for a `start` without a guarantee of its own.
 PUBLIC_START = (
     "the weights that the fit began with, which by the caller's word were not learned from these "
     "records"
@@ -72,20 +72,20 @@ PUBLIC_START = (
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """What is known of records before a solver reads one."""
+    """Facts about the records that a plan is made from, before a solver reads any record."""
 
-    targets: Targets  # what encodes y
-    sizes: Sequence[Any]  # of the groups: hidden ones are equal, until they are counted
+    targets: Targets  # encodes y for the loss
+    sizes: Sequence[Any]  # records of each group; equal sizes until hidden groups are counted
     n_records: float  # of all groups together
     n_features: int
-    labels: Any = None  # of the groups; a preview needs none
-    cells: Cells | None = None  # where groups overlap
-    fresh_calls: int = 0  # with as many records each, read once, which are planned for
+    labels: Any = None  # of the groups, in the order of `sizes`; a preview needs none
+    cells: Cells | None = None  # intersections of the groups, where groups overlap
+    fresh_calls: int = 0  # planned calls of partial_fit or fit_oracle; 0 where fit reads all
 
 
-# What yields risks or an oracle for a problem, for as long as a solver learns from them.
+# Opens the records of a problem: a context that yields `Risks` or an oracle while a solver runs.
 Records = Callable[[Problem], AbstractContextManager[Any]]
-# How a solver learns, where that is not its `run`: it, plan, records, noise.
+# Called in place of the solver's `run`: (solver, plan, records, noise, start=...) -> Solution.
 Run = Callable[..., Solution]
 
 
@@ -120,7 +120,7 @@ class DPWorstGroupEstimator(PrivateEstimator):
 
     @abstractmethod
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> Targets:
-        """Return what encodes y, of its classes where neither the caller nor a parameter says."""
+        """Return the encoder of y. Classes are the parameter's, else `classes`, else those in y."""
 
     @without_weights
     def fit(self, X: Any, y: Any = None, groups: Any = None, *, start: Any = None) -> Self:
@@ -223,30 +223,32 @@ class DPWorstGroupEstimator(PrivateEstimator):
         """
         budget = self._check_parameters()
         solver = make_solver(self.solver, epsilon=budget.epsilon)
-        # where nobody says otherwise, as if y held two classes; a regressor has none
+        # a classifier without stated classes is planned for two
         targets = self._targets(np.array([0, 1]), classes if self._is_classifier else None)
         overlaps = self.overlap != "cells"
-        known = (group_labels, None if overlaps else self.group_labels)
-        labels, given = grouping.labelled_sizes(group_sizes, *known, may_be_unnamed=not overlaps)
-        sizes = [encode.group_size(size) for size in given]
+        own_labels = None if overlaps else self.group_labels
+        labels, stated_sizes = grouping.labelled_sizes(
+            group_sizes, group_labels, own_labels, may_be_unnamed=not overlaps
+        )
+        sizes = [encode.group_size(size) for size in stated_sizes]
         n_features = whole_number(n_features, "n_features", least=1)
         facts = Facts(targets, sizes, sum(sizes), n_features, labels)
         if overlaps:
             index: Any = getattr(group_sizes, "index", None)
-            table = index.to_frame() if isinstance(index, pd.Index) else None
+            cell_table = index.to_frame() if isinstance(index, pd.Index) else None
             columns = self.group_by if isinstance(self.group_by, list | tuple) else None
-            if table is not None and None not in index.names:
+            if cell_table is not None and None not in index.names:
                 columns = index.names
-            facts = self._overlapping(facts, columns, table)
+            facts = self._with_overlapping_groups(facts, columns, cell_table)
         problem = self._problem(facts, solver)
         if math.isinf(problem.n_records) and not _reads_once(solver):
             raise InputError(
                 f"group_sizes must be finite with solver={self.solver!r}, which needs all records "
                 f"at once, got {problem.group_sizes!r}."
             )
-        rows = encode.stated_rows(rows_per_person) or self.rows_per_person
-        first = first_weights(start, targets, n_features, self)
-        return plan_within(budget, solver, problem, rows, first)
+        max_rows = encode.stated_rows(rows_per_person) or self.rows_per_person
+        start_weights = encode_start(start, targets, n_features, self)
+        return plan_within(budget, solver, problem, rows_per_person=max_rows, start=start_weights)
 
     @property
     def group_weights_(self) -> FloatArray:
@@ -258,7 +260,7 @@ class DPWorstGroupEstimator(PrivateEstimator):
 
     @property
     def _hides_groups(self) -> bool:
-        """Whether the group of a record is protected too."""
+        """Whether the guarantee protects the group of a record too."""
         return self.neighbours == "replace-one" and self.epsilon != math.inf
 
     def set_params(self, **params: Any) -> Self:
@@ -270,7 +272,7 @@ class DPWorstGroupEstimator(PrivateEstimator):
         return self
 
     def _check_parameters(self) -> Budget:
-        """Check what needs no records, before any budget is spent."""
+        """Check all parameters, before any record is read, and return the budget."""
         budget = self._check_common(radius=self.radius)
         for name in ("fit_intercept", "verbose"):
             value = getattr(self, name)
@@ -289,72 +291,81 @@ class DPWorstGroupEstimator(PrivateEstimator):
         start: Any = None,
         run: Run | None = None,
     ) -> None:
-        """Plan by facts, spend the plan's noise on the records, and keep the outcome.
+        """Plan from the facts, run the solver on the records, and set the fitted attributes.
 
-        What a fit with hidden groups shows after their counts follows from the counts as released;
-        whatever can be wrong otherwise shows before, with groups of equal size.
+        Hidden groups are planned as equal sizes first, so that every other error is raised before
+        noise is drawn. After their noisy counts are released, all depends on these counts alone.
         """
-        problem, people = self._problem(facts, solver), self.rows_per_person
-        first = first_weights(start, facts.targets, facts.n_features, self)
-        plan = plan_within(budget, solver, problem, people, first)
-        stage, planned = plan.counts, plan.guarantee
+        problem = self._problem(facts, solver)
+        start_weights = encode_start(start, facts.targets, facts.n_features, self)
+        replan = partial(
+            plan_within, budget, solver, rows_per_person=self.rows_per_person, start=start_weights
+        )
+        plan = replan(problem)
+        count_stage, plan_guarantee = plan.counts, plan.guarantee  # no stage for public groups
         self._start_costs = () if start is None else costs_of_start(start)
         if start is not None and not self._start_costs:
-            planned = replace(planned, public=(*planned.public, PUBLIC_START))
+            public = (*plan_guarantee.public, PUBLIC_START)
+            plan_guarantee = replace(plan_guarantee, public=public)
         if self.data_norm is None:
             warn_of_row_norm()
         if plan.releases:
-            drawn = plan.n_drawn if stage is None else None
-            self._warn_of_budget(budget, problem.n_records if drawn is None else drawn)
-        if stage is None:
+            n_drawn = plan.n_drawn if count_stage is None else None
+            self._warn_of_budget(budget, problem.n_records if n_drawn is None else n_drawn)
+        if count_stage is None:
             warn_of_plan(plan, facts.labels)
         # without releases nothing is drawn, so random_state does not matter
-        counts = () if stage is None else stage.releases
-        noise = NoiseSource(self.random_state if plan.releases else None, counts or plan.releases)
-        # whatever is wrong with records shows before the first draw
-        with self._spending(noise, budget, planned) as guarantee, records(problem) as data:
-            if stage is not None:
-                # nothing else follows from the true sizes
-                counted = release_sizes(stage.release, data.group_sizes, noise)
+        count_releases = () if count_stage is None else count_stage.releases
+        seed = self.random_state if plan.releases else None
+        noise = NoiseSource(seed, count_releases or plan.releases)
+        # `records` checks all of them before the first draw of noise
+        with self._spending(noise, budget, plan_guarantee) as guarantee, records(problem) as data:
+            if count_stage is not None:
+                # the only use of the true sizes
+                noisy_sizes = release_sizes(count_stage.release, data.group_sizes, noise)
                 n_calls = facts.fresh_calls or 1
-                facts = replace(facts, sizes=[n_calls * size for size in counted])
-                plan = plan_within(budget, solver, self._problem(facts, solver), people, first)
-                if plan.counts != stage:
+                facts = replace(facts, sizes=[n_calls * size for size in noisy_sizes])
+                plan = replan(self._problem(facts, solver))
+                if plan.counts != count_stage:
                     raise PlanExceededError(
                         "what was fixed before the counts must not follow from them."
                     )
                 warn_of_plan(plan, facts.labels)
-            if counts:
+            if count_releases:
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", SeededNoiseWarning)  # of the counts' noise
+                    # the noise of the counts has warned of the seed
+                    warnings.simplefilter("ignore", SeededNoiseWarning)
                     noise = NoiseSource(self.random_state, plan.second_stage.releases)
-            # a copy: what a solver does to it does not reach `plan_`
-            of_solver = plan.second_stage
+            # a copy: a solver that changes it does not change `plan_`
+            run_plan = plan.second_stage
             learn = solver.run if run is None else partial(run, solver)
             solution = with_progress(
-                self, of_solver, noise, lambda: learn(of_solver, data, noise, start=first)
+                self, run_plan, noise, lambda: learn(run_plan, data, noise, start=start_weights)
             )
             check_solution(plan, solution, self.solver)
         self._keep(plan, guarantee, facts, solution)
 
     def _learn_nothing(self, X: Any, y: ArrayLike, groups: Any) -> None:
-        """Take the form of a fitted model without reading a value, to try what uses one."""
+        """Set the fitted attributes with weights of 0, to check a search before it spends."""
         budget = self._check_parameters()
         solver = make_solver(self.solver, epsilon=budget.epsilon)
         facts, _ = self._encode(partitions_of(X, y, groups))
         problem = self._problem(facts, solver)
-        plan = plan_within(budget, solver, problem, self.rows_per_person)
-        solution = Solution(np.zeros(problem.n_weights), None, n_iter=0)
+        plan = plan_within(budget, solver, problem, rows_per_person=self.rows_per_person)
+        solution = Solution(weights=np.zeros(problem.n_weights), group_weights=None, n_iter=0)
         self._keep(plan, plan.guarantee, facts, solution)
 
     def _problem(self, facts: Facts, solver: Solver) -> Problem:
-        """Return the public facts of a problem."""
-        hidden = None
+        """Return the problem that a solver plans for, from the facts and the parameters."""
+        hidden_groups = None
         if self._hides_groups:
-            n_calls, is_stated = facts.fresh_calls or 1, self.group_labels is not None
+            n_calls = facts.fresh_calls or 1
             n_records: Any = n_calls * facts.n_records
-            hidden = HiddenGroups(n_records, n_calls=n_calls, labels_are_stated=is_stated)
+            hidden_groups = HiddenGroups(
+                n_records, n_calls=n_calls, labels_are_stated=self.group_labels is not None
+            )
         loss = facts.targets.loss
+        # by default so large that the ball does not bind, in units of the loss's reach
         radius = solver.room * largest_reach(loss) if self.radius is None else float(self.radius)
         return Problem(
             loss=loss,
@@ -363,7 +374,7 @@ class DPWorstGroupEstimator(PrivateEstimator):
             radius=radius,
             prior=encode.resolve_prior(self.prior, facts.sizes),
             intercept_scaling=self._intercept_scaling if self.fit_intercept else 0.0,
-            hidden=hidden,
+            hidden=hidden_groups,
             cells=facts.cells,
             fresh_calls=facts.fresh_calls,
         )
@@ -373,21 +384,22 @@ class DPWorstGroupEstimator(PrivateEstimator):
         partitions: Partitions,
         classes: ArrayLike | None = None,
         *,
-        first: Targets | None = None,
+        first_targets: Targets | None = None,
     ) -> tuple[Facts, Blocks]:
-        """Return what is known of records without their rows, and what makes blocks of them.
+        """Return facts from targets and groups, and the `Blocks` that encode rows for a solver.
 
-        A later call says what encoded the first targets.
+        A later call of ``partial_fit`` passes the encoder of targets of the first.
         """
-        ask = partial(
+        is_later_call = first_targets is not None
+        read = partial(
             read_labels,
             group_by=self.group_by,
             is_classifier=self._is_classifier,
             stated=self.group_labels,
         )
-        known: list[Labels] = partitions.of_each(ask)
-        n_records = sum([each.n_records for each in known])
-        form = common_form(known)
+        parts: list[Labels] = partitions.of_each(read)
+        n_records = sum([part.n_records for part in parts])
+        form = common_form(parts)
         encode.check_columns(form)
         validate_data(
             self,
@@ -395,77 +407,80 @@ class DPWorstGroupEstimator(PrivateEstimator):
             dtype=encode.PRECISIONS,
             accept_sparse="csr",
             ensure_min_samples=0 if n_records else 1,
-            reset=first is None,
+            reset=not is_later_call,
         )
-        by_partition, labels = self._sizes_by_partition(known, n_records, first is not None)
-        targets = first
-        if targets is not None:
-            targets.check_later(classes)
+        sizes_by_partition, labels = self._sizes_by_partition(parts, n_records, is_later_call)
+        if first_targets is not None:
+            targets = first_targets
+            targets.check_later_classes(classes)
         else:
-            y = all_targets(known, n_records, is_classifier=self._is_classifier)
+            y = all_targets(parts, n_records, is_classifier=self._is_classifier)
             targets = self._targets(y, classes)
-            # where it is protected, a record may change its group by whatever they are made of
-            self._groupings = ()
+            # the guarantee names the columns that make public groups, as a record must keep them
+            self._grouping_names = ()
             if not self._hides_groups:
-                self._groupings = grouping.grouping_names(partitions.groups, self.group_by)
+                self._grouping_names = grouping.grouping_names(partitions.groups, self.group_by)
                 encode.warn_if_target_is_group(partitions.y, partitions.groups, self.group_by)
         encoder = Encoder(
             group_by=self.group_by,
-            labels=None if known[0].groups is None else labels.tolist(),
+            labels=None if parts[0].groups is None else labels.tolist(),
             targets=targets,
             row_norm=self._row_norm,
             owner=type(self).__name__,
         )
-        # sizes of hidden groups are equal, until they are counted
-        hidden = equal_sizes(n_records, len(labels)) if self._hides_groups else None
-        sizes = by_partition.sum(axis=0).tolist() if hidden is None else hidden
+        # hidden groups have equal sizes until they are counted, with noise
+        equal = equal_sizes(n_records, len(labels)) if self._hides_groups else None
+        sizes = sizes_by_partition.sum(axis=0).tolist() if equal is None else equal
         facts = Facts(targets, sizes, n_records, self.n_features_in_, labels)
-        groups = known[0].group_form
+        groups = parts[0].group_form
         if self.overlap != "cells" and groups is not None:
             columns = grouping.columns_of(groups, self.group_by)
-            facts = self._overlapping(facts, columns, frames.as_pandas(groups))
-        return facts, Blocks(partitions, by_partition, encoder)
+            facts = self._with_overlapping_groups(facts, columns, frames.as_pandas(groups))
+        return facts, Blocks(partitions, sizes_by_partition, encoder)
 
     def _sizes_by_partition(
-        self, known: Sequence[Labels], n_records: int, is_later: bool
+        self, parts: Sequence[Labels], n_records: int, is_later_call: bool
     ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
-        """Return how many records of each group each partition has, and the groups' labels.
+        """Return the numbers of records, (n_partitions, n_groups), and the labels of the groups.
 
-        A later call has the labels of the first, of which any may be missing. Where groups overlap,
-        labels are those of the cells of their columns.
+        A later call of ``partial_fit`` has the labels of the first call, any of which may have no
+        records. Where groups overlap, labels are those of the cells of their columns.
         """
-        counts = [each.counts for each in known]
-        if len({each.groups is None for each in known}) > 1:
+        counts = [part.counts for part in parts]
+        if len({part.groups is None for part in parts}) > 1:
             raise InputError("groups must be given for every partition or for none, got some.")
-        if known[0].groups is None:
-            if is_later and len(self.group_labels_) > 1:
+        if parts[0].groups is None:
+            if is_later_call and len(self.group_labels_) > 1:
                 raise InputError("groups must be given, as in the first call, got None.")
-            if not is_later:
+            if not is_later_call:
                 self._warn_of_no_groups()
-            labels = self.group_labels_ if is_later else np.array([0], dtype=object)
+            labels = self.group_labels_ if is_later_call else np.array([0], dtype=object)
             return np.array(counts), labels
-        column = frames.label_column([label for each in known for label in each.groups or ()])
-        overlaps, stated = self.overlap != "cells", self.group_labels
-        how: dict[str, Any] = {"overlap": self.overlap, "form": known[0].group_form}
-        if is_later:
-            stated, how = self.group_labels_.tolist(), {}
+        # one entry for each label of each partition, with its count in `counts`
+        column = frames.label_column([label for part in parts for label in part.groups or ()])
+        overlaps, stated_labels = self.overlap != "cells", self.group_labels
+        options: dict[str, Any] = {"overlap": self.overlap, "form": parts[0].group_form}
+        if is_later_call:
+            stated_labels, options = self.group_labels_.tolist(), {}
         codes, labels = grouping.encode_groups(
             column,
             len(column),
-            None if overlaps else stated,
-            may_be_empty=is_later or self._hides_groups,
-            **how,
+            None if overlaps else stated_labels,
+            may_be_empty=is_later_call or self._hides_groups,
+            **options,
         )
-        if stated is None:
-            for each in grouping.by_column(labels) if overlaps else [labels]:
-                encode.check_found(each, n_records, "group_labels")
-        sizes = np.zeros((len(known), len(labels)), dtype=np.intp)
-        partition = np.repeat(np.arange(len(known)), list(map(len, counts)))
+        if stated_labels is None:
+            for found_labels in grouping.by_column(labels) if overlaps else [labels]:
+                encode.check_found(found_labels, n_records, "group_labels")
+        sizes = np.zeros((len(parts), len(labels)), dtype=np.intp)
+        partition = np.repeat(np.arange(len(parts)), list(map(len, counts)))
         np.add.at(sizes, (partition, codes), np.concatenate(counts))
         return sizes, labels
 
-    def _overlapping(self, facts: Facts, columns: Sequence[Any] | None, table: Any = None) -> Facts:
-        """Return the facts of overlapping groups, of those of the cells of some columns."""
+    def _with_overlapping_groups(
+        self, facts: Facts, columns: Sequence[Any] | None, table: Any = None
+    ) -> Facts:
+        """Return facts of overlapping groups, from those of the disjoint cells of `columns`."""
         labels, members = grouping.overlapping_groups(
             facts.labels,
             facts.sizes,
@@ -475,10 +490,10 @@ class DPWorstGroupEstimator(PrivateEstimator):
             table=table,
         )
         cells = Cells(tuple(facts.sizes), members)
-        nobodys = int(np.asarray(cells.sizes)[cells.groups_of_cells == 0].sum())
-        if nobodys:
+        n_ungrouped = int(np.asarray(cells.sizes)[cells.groups_of_cells == 0].sum())
+        if n_ungrouped:
             warn(
-                f"{nobodys:,} of {facts.n_records:,} records are in no group, so that what the "
+                f"{n_ungrouped:,} of {facts.n_records:,} records are in no group, so that what the "
                 "model does for them counts to nobody's loss: add a column of all, or of the "
                 "others, where it should.",
                 UngroupedWarning,
@@ -487,7 +502,7 @@ class DPWorstGroupEstimator(PrivateEstimator):
         return replace(facts, labels=labels, sizes=sizes, cells=None if cells.are_groups else cells)
 
     def _warn_of_no_groups(self) -> None:
-        """Warn that all records are one group, or refuse it where labels were stated."""
+        """Warn that all records are one group; raise an error where labels were stated."""
         if self.group_labels is not None:
             raise InputError(
                 "groups must be given where group_labels is set, got None: pass groups=... to "
@@ -504,12 +519,12 @@ class DPWorstGroupEstimator(PrivateEstimator):
     def _keep(
         self, plan: Plan, guarantee: PrivacyGuarantee, facts: Facts, solution: Solution
     ) -> None:
-        """Set the fitted attributes; each is public or paid for."""
+        """Set the fitted attributes; each is public or paid for by the plan."""
         problem = plan.problem
         if facts.targets.classes is not None:
             self.classes_ = facts.targets.classes
-        # whatever an earlier partial_fit began has ended
-        self.__dict__.pop("_open", None)
+        # a fit ends the game of earlier calls of partial_fit
+        self.__dict__.pop("_open_game", None)
         self.__dict__.pop("_why_closed", None)
         self.plan_ = plan
         self.privacy_ = guarantee
@@ -519,6 +534,7 @@ class DPWorstGroupEstimator(PrivateEstimator):
         self.n_iter_ = solution.n_iter
         self._group_weights = solution.group_weights
         self.group_gain_, self.group_gain_std_ = solution.group_gain, solution.group_gain_std
+        # one row an output, the weight of the constant column last
         weights = np.asarray(solution.weights, dtype=float)
         matrix = weights.reshape(problem.loss.n_outputs, problem.n_columns)
         intercept = np.zeros(problem.loss.n_outputs)
@@ -529,5 +545,5 @@ class DPWorstGroupEstimator(PrivateEstimator):
 
 
 def _reads_once(solver: Solver) -> bool:
-    """Whether a solver uses each record once, as those of an oracle."""
+    """Return whether a solver uses each record once only, as `fit_oracle` needs."""
     return isinstance(solver, FreshSolver) and not solver.reads_again

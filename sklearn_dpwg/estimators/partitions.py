@@ -1,7 +1,7 @@
-"""Records in partitions: those in memory are one, a source has several, dask has them on workers.
+"""Records in partitions: one in memory, several of a source, or on the workers of dask.
 
-Of each partition what a plan needs is read first, without its rows. Then each becomes a block, and
-all are proved sound before the first draw.
+Targets and groups of each partition are read first, for the plan. Then each becomes a block of
+encoded rows, and all blocks are checked before the first draw of noise.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from sklearn_dpwg.exceptions import ChangedDataError, InputError, InputTypeError
 
 @dataclass(frozen=True, eq=False)
 class Partitions:
-    """Where partitions are, and what their targets and groups are called."""
+    """Handles of the partitions, the engine that calls functions on them, and column names."""
 
-    engine: Any  # calls functions on them, and holds the blocks
-    handles: list[Any]  # stand for what has `read` and `read_labels`, in the order of the records
-    # what was passed, or something empty with the names of columns
+    engine: Any  # calls functions on partitions, and holds the blocks
+    handles: list[Any]  # of objects with `read` and `read_labels`, in the order of the records
+    # as passed to fit, or an empty frame or series with the names of their columns
     y: Any
     groups: Any
     spool: Any = None  # directory for encoded rows
 
     def of_each(self, function: Callable[[Any], Any]) -> list[Any]:
-        """Return what a function makes of every partition, or raise what is wrong with one."""
+        """Return the results of a function of each partition, in their order."""
         return list(self.engine.collect(self.handles, function))
 
 
@@ -62,16 +62,16 @@ def partitions_of(X: Any, y: Any, groups: Any) -> Partitions:
         from sklearn_dpwg.data import distributed
 
         handles = distributed.partitions_of(X, y, groups)
-        named = [_named_collection(each) for each in (y, groups)]
-        # by their tokens dask knows the contents of collections
+        empty_y, empty_groups = _named_collection(y), _named_collection(groups)
+        # equal tokens mean equal collections: the same object, for warn_if_target_is_group
         if groups is not None and y.__dask_tokenize__() == groups.__dask_tokenize__():
-            named[1] = named[0]
-        return Partitions(distributed.DaskEngine(), handles, named[0], named[1])
+            empty_groups = empty_y
+        return Partitions(distributed.DaskEngine(), handles, empty_y, empty_groups)
     return Partitions(LocalEngine(), [_in_memory(X, y, groups)], y, groups)
 
 
 def refuse_tables(**values: Any) -> None:
-    """Refuse paths and tables that are read when asked for, and say how a source reads them."""
+    """Refuse paths and lazy tables; the error names `ParquetSource`, which reads them."""
     for name, value in values.items():
         is_path = name == "X" and (isinstance(value, str) or hasattr(value, "__fspath__"))
         if isinstance(value, frames.NATIVE) and not is_path:
@@ -89,7 +89,7 @@ def _in_memory(X: Any, y: Any, groups: Any) -> Table:
     frames.same_rows(X=X, y=y, groups=groups)
     if y is None:
         raise InputError("fit requires y to be passed, but the target y is None.")
-    if not hasattr(X, "shape"):  # of a list a single string would make strings of all numbers
+    if not hasattr(X, "shape"):  # dtype object, as one string would turn all numbers to strings
         X = np.asarray(X, dtype=None if hasattr(X, "__array__") else object)
     if not hasattr(y, "shape") and hasattr(y, "__array__"):
         y = np.asarray(y)
@@ -100,7 +100,7 @@ def _in_memory(X: Any, y: Any, groups: Any) -> Table:
 
 
 def _named(names: Any) -> Any:
-    """Return something empty with the names of columns; arrays stand for themselves."""
+    """Return an empty series or frame with these names of columns; an array as it is."""
     if isinstance(names, str):
         return pd.Series([], name=names, dtype=object)
     return pd.DataFrame(columns=names, dtype=object) if isinstance(names, list | tuple) else names
@@ -119,20 +119,20 @@ def _named_collection(values: Any) -> Any:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Labels:
-    """What is read of one partition first: everything but its rows."""
+    """Facts of one partition that a plan is made from: everything but its rows."""
 
-    form: Any  # no rows, with the columns that rows have
-    n_records: int  # how many rows there are
-    # the classes found, in the order in which they come; of numbers the least and the largest
+    form: Any  # the rows cut to length 0, for their columns
+    n_records: int
+    # the different classes, in order of appearance; for a regressor the smallest and largest y
     targets: NDArray[Any]
-    groups: list[Hashable] | None  # labels of groups, in the order in which they come, if any
-    group_form: Any  # no groups, with the columns and categories that groups have
-    counts: NDArray[np.intp]  # how many records have each label; of all where there are no groups
+    groups: list[Hashable] | None  # different labels of groups, in order of appearance
+    group_form: Any  # the groups cut to length 0, for their columns and categories
+    counts: NDArray[np.intp]  # records of each label in `groups`; of all where that is None
 
 
 def read_labels(partition: Any, *, group_by: Any, is_classifier: bool, stated: Any) -> Labels:
-    """Return what is known of a partition without its rows."""
-    # groups that are made of the rows ask for all columns
+    """Read targets and groups of a partition, and return their facts; `stated` are all labels."""
+    # groups that group_by finds in the rows need all columns
     table = partition.read_labels() if group_by is None else partition.read()
     groups = grouping.find_groups(table.X, table.groups, group_by)
     targets = checked_targets(table.y, is_classifier=is_classifier, warns=True)
@@ -153,7 +153,7 @@ def read_labels(partition: Any, *, group_by: Any, is_classifier: bool, stated: A
 
 
 def first_of_each(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the values without repetitions, in the order in which they come, of the same type."""
+    """Return the different values in order of appearance, of the same dtype."""
     codes, _ = pd.factorize(values)
     _, places = np.unique(codes, return_index=True)
     return values[places]
@@ -179,27 +179,27 @@ def checked_targets(y: Any, *, is_classifier: bool, warns: bool = False) -> NDAr
 
 
 def common_form(labels: Sequence[Labels]) -> Any:
-    """Return the columns that all partitions have."""
-    forms = [each.form for each in labels]
-    columns = [list(each.columns) if hasattr(each, "columns") else each.shape[1:] for each in forms]
-    for each in columns:
-        if each != columns[0]:
+    """Return an X of length 0 with the columns of all partitions; refuse different columns."""
+    forms = [part.form for part in labels]
+    columns = [list(form.columns) if hasattr(form, "columns") else form.shape[1:] for form in forms]
+    for other_columns in columns:
+        if other_columns != columns[0]:
             raise InputError(
                 f"X must have the same columns in every partition, in one order, got "
-                f"{columns[0]!r} and {each!r}."
+                f"{columns[0]!r} and {other_columns!r}."
             )
     return forms[0]
 
 
 def all_targets(labels: Sequence[Labels], n_records: int, *, is_classifier: bool) -> NDArray[Any]:
-    """Return targets that stand for all: the same classes, or the same range, and no more."""
+    """Return a short y with the classes, or the range, of the y of all partitions."""
     parts = [each.targets for each in labels if each.n_records]
     if not is_classifier:
         return np.concatenate(parts)
     if len({part.dtype.kind in "OUS" for part in parts}) > 1:  # numbers are no strings of digits
         parts = [part.astype(object) for part in parts]
     y = first_of_each(np.concatenate(parts))
-    # as many as there are, up to where more make no difference to what can be classes
+    # repeated up to thrice: the check of classes compares their number with half of len(y)
     return np.resize(y, min(n_records, 3 * len(y)))
 
 
@@ -208,10 +208,10 @@ def all_targets(labels: Sequence[Labels], n_records: int, *, is_classifier: bool
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Encoder:
-    """What makes a block of a partition, by facts of all records; goes to wherever rows are."""
+    """Encodes a partition as a block; pickled, and sent to the worker that has the rows."""
 
-    group_by: Any  # what finds the groups in X
-    labels: list[Any] | None  # labels of the groups; None where all records are one
+    group_by: Any  # finds the groups in X
+    labels: list[Any] | None  # labels of the groups; None where all records are one group
     targets: encode.Targets  # what encodes y
     row_norm: float  # bound on the norm of a row
     owner: str  # name of the estimator, for errors
@@ -226,10 +226,10 @@ class Encoder:
         problem: Problem,
         spool: Any = None,
     ) -> RecordBlock:
-        """Read a partition once, and return its records as solvers take them.
+        """Read partition number `place`, and return its encoded records.
 
-        `sizes` are those of its groups, as they were counted, and `ranks` the numbers of records
-        in front of it.
+        `sizes` are its numbers of records by group, as counted before, and `ranks` those of all
+        earlier partitions together. With a `spool` the records are written to its directory.
         """
         table = partition.read()
         y = checked_targets(table.y, is_classifier=self.targets.classes is not None)
@@ -244,8 +244,8 @@ class Encoder:
             )
         X = frames.as_pandas(grouping.without_groups(table.X, self.group_by))
         with encode.errors_by_column(X):
-            known = {"ensure_min_samples": 0, "estimator": self.owner, "input_name": "X"}
-            rows = check_array(X, dtype=encode.PRECISIONS, accept_sparse="csr", **known)
+            options = {"ensure_min_samples": 0, "estimator": self.owner, "input_name": "X"}
+            rows = check_array(X, dtype=encode.PRECISIONS, accept_sparse="csr", **options)
         if rows.shape[0] != len(y):
             raise InputError(
                 f"X must have one row a target in every partition, got {rows.shape[0]:,} for "
@@ -263,7 +263,7 @@ class Encoder:
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Makes partitions blocks for as long as a solver learns from them."""
+    """Called with a problem: a context that yields the `Risks` of the encoded partitions."""
 
     partitions: Partitions
     sizes: NDArray[np.intp]  # records of each group in each partition; (n_partitions, n_groups)
@@ -271,11 +271,12 @@ class Blocks:
 
     @contextmanager
     def __call__(self, problem: Problem) -> Iterator[Risks]:
-        """Yield the risks of all blocks, and forget them in the end."""
+        """Encode all partitions, yield their risks, and drop the blocks on exit."""
         engine, directory = self.partitions.engine, self.partitions.spool
         n_records, ranks = int(self.sizes.sum()), np.cumsum(self.sizes, axis=0) - self.sizes
-        known = zip(range(len(ranks)), self.sizes.tolist(), ranks.tolist(), strict=True)
-        filled = [each for each in known if sum(each[1])]
+        # arguments of Encoder.block for each partition that has records
+        arguments = zip(range(len(ranks)), self.sizes.tolist(), ranks.tolist(), strict=True)
+        filled = [(place, sizes, before) for place, sizes, before in arguments if sum(sizes)]
         with ExitStack() as stack:
             if hasattr(engine, "close"):
                 stack.callback(engine.close)

@@ -1,4 +1,4 @@
-"""Plans that cost a person at most the budget, and outcomes that are none of a plan."""
+"""Plans within the budget of a person, checks of a solver's solution, warnings and progress."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ from sklearn_dpwg.solvers.counts import COUNT_FRACTION, COUNTS, RESERVED, CountS
 
 Outcome = TypeVar("Outcome")
 
-# Fraction of a budget by which a plan is planned again whose cost is not known before, at most so
-# often; a person's budget it uses at least to the last fraction.
-_SHADE, _MAX_PLANS, _CLOSE = 0.999, 12, 0.995
+# The cost of some plans is known only after planning. They are planned again at a scaled budget,
+# which asks for a fraction `_TARGETED` of the stated cost, `_MAX_PLANS` times at most, until the cost is
+# a fraction of at least `_CLOSE` of the stated.
+_TARGETED, _MAX_PLANS, _CLOSE = 0.999, 12, 0.995
 
 
 def plan_within(
@@ -38,28 +39,29 @@ def plan_within(
     solver: Solver,
     problem: Problem,
     rows_per_person: int | None = None,
-    first: Solution | None = None,
+    start: Solution | None = None,
 ) -> Plan:
-    """Return a plan that costs at most the budget, and names the weights that its run begins with.
+    """Return the solver's plan for a problem, at a cost within the budget.
 
-    It is for a person where somebody says how many rows one has, and for a row otherwise.
+    The budget is that of a person with `rows_per_person` rows, or of one row where that is None. A
+    `start`, in the units of the solver, is named in the plan's remark.
     """
-    rows = int(rows_per_person or 1)
+    n_rows = int(rows_per_person or 1)
     if problem.hidden is not None:
-        plan = _plan_in_stages(budget, solver, problem, rows)
-    elif rows > 1 and budget.epsilon < math.inf:
-        plan = _plan_for_persons(budget, solver, problem, rows)
+        plan = _two_stage_plan(budget, solver, problem, n_rows)
+    elif n_rows > 1 and budget.epsilon < math.inf:
+        plan = _plan_for_persons(budget, solver, problem, n_rows)
     else:
-        plan = _plan_of_solver(budget, solver, problem)
+        plan = _checked_plan(budget, solver, problem)
     remark = plan.remark
-    if first is not None:
-        remark = "; ".join(each for each in (remark, _remark_on_start(plan, solver, first)) if each)
+    if start is not None:
+        remark = "; ".join(filter(None, (remark, _remark_on_start(plan, solver, start))))
     is_person = rows_per_person is not None
-    return replace(plan, records_per_person=rows, of_person=is_person, remark=remark)
+    return replace(plan, records_per_person=n_rows, of_person=is_person, remark=remark)
 
 
-def _plan_of_solver(budget: Budget, solver: Solver, problem: Problem) -> Plan:
-    """Return the plan that a solver makes, refused if it is for another budget or exceeds it."""
+def _checked_plan(budget: Budget, solver: Solver, problem: Problem) -> Plan:
+    """Return ``solver.plan(problem, budget)``; refuse a plan for another budget."""
     plan = solver.plan(problem, budget)
     if type(plan) is not Plan:
         raise InputTypeError(f"plan of solver {solver!r} must return a Plan, got {plan!r}.")
@@ -68,35 +70,39 @@ def _plan_of_solver(budget: Budget, solver: Solver, problem: Problem) -> Plan:
             f"the plan of solver {plan.solver!r} must cost at most epsilon={budget.epsilon!r} at "
             f"delta={budget.delta!r}, the budget of the estimator, got one for {plan.budget!r}."
         )
-    return plan  # its guarantee raises where the releases cost more than that
+    return plan  # `plan.guarantee` raises where the releases cost more than the budget
 
 
-def _remark_on_start(plan: Plan, solver: Solver, first: Solution) -> str:
-    """Say where a run begins."""
+def _remark_on_start(plan: Plan, solver: Solver, start: Solution) -> str:
+    """Return the remark of a plan on `start`: norm of the weights, before and after projection."""
     if not SOLVERS.get(plan.solver, type(solver)).uses_start:
         return f"start has no influence on solver {plan.solver!r}"
-    radius, norm = plan.problem.radius, float(np.linalg.norm(first.weights))
-    before = f" to which they are projected, {norm:.3g} before" if norm > radius else ""
+    radius, norm = plan.problem.radius, float(np.linalg.norm(start.weights))
+    projection = f" to which they are projected, {norm:.3g} before" if norm > radius else ""
     return (
-        f"begins at the weights of start, of norm {min(norm, radius):.3g} in the ball{before}; "
+        f"begins at the weights of start, of norm {min(norm, radius):.3g} in the ball{projection}; "
         "initial_distance is the distance from them"
     )
 
 
 def check_solution(plan: Plan, solution: Solution, solver: object) -> None:
-    """Refuse what is no outcome of a plan; the budget is spent by then."""
+    """Check shapes, norm and steps of a solution against its plan, after the budget is spent."""
     problem, weights = plan.problem, np.asarray(solution.weights, dtype=float)
-    n_weights, n_groups, of_groups = problem.n_weights, problem.n_groups, solution.group_weights
-    of_groups = np.asarray(problem.prior if of_groups is None else of_groups, dtype=float)
-    norm = 0.0 if not plan.releases else float(np.linalg.norm(weights))
-    for needed, is_kept in {
+    n_weights, n_groups = problem.n_weights, problem.n_groups
+    released: Any = solution.group_weights  # None is replaced by the prior, which passes
+    group_weights = np.asarray(problem.prior if released is None else released, dtype=float)
+    is_private = bool(plan.releases)  # else the exact solution, of any norm and number of steps
+    norm = float(np.linalg.norm(weights)) if is_private else 0.0
+    for requirement, is_met in {
         f"{n_weights} finite weights": weights.shape == (n_weights,) and np.isfinite(weights).all(),
-        "weights in the ball of its problem": norm <= problem.radius * (1.0 + 1e-6),
-        f"{n_groups} group weights": of_groups.shape == (n_groups,) and (of_groups >= 0.0).all(),
-        f"n_iter <= {plan.n_steps}": not plan.releases or 0 <= solution.n_iter <= plan.n_steps,
+        "weights in the ball of its problem": norm <= problem.radius * (1.0 + 1e-6),  # rounding
+        f"{n_groups} group weights": (
+            group_weights.shape == (n_groups,) and (group_weights >= 0.0).all()
+        ),
+        f"n_iter <= {plan.n_steps}": not is_private or 0 <= solution.n_iter <= plan.n_steps,
     }.items():
-        if not is_kept:
-            raise RuntimeError(f"solver {solver!r} must return {needed}, as was planned.")
+        if not is_met:
+            raise RuntimeError(f"solver {solver!r} must return {requirement}, as was planned.")
 
 
 # Plans for persons with several rows each.
@@ -105,34 +111,34 @@ def check_solution(plan: Plan, solution: Solution, solver: object) -> None:
 def _plan_for_persons(
     budget: Budget, solver: Solver, problem: Problem, rows_per_person: int
 ) -> Plan:
-    """Return a plan whose releases cost a person with so many rows at most the budget.
+    """Return a plan whose cost for a person with `rows_per_person` rows is within the budget.
 
-    It is the solver's plan for the budget of a row whose group privacy is the person's: exactly μ
-    over the number of rows where all noise is Gaussian, and otherwise found by planning again.
+    It is the solver's plan at a smaller budget, that of one row. Where all noise is Gaussian, a row
+    has the person's μ over the number of rows; else ε of a row is searched for.
     """
-    epsilon, delta, best = budget.epsilon, budget.delta, None
-    of_row = _budget_of_row(budget, rows_per_person).epsilon
+    epsilon, delta, best_plan = budget.epsilon, budget.delta, None
+    row_epsilon = _row_budget(budget, rows_per_person).epsilon
     for _ in range(_MAX_PLANS):
-        if not of_row > 0.0:
+        if not row_epsilon > 0.0:
             break
-        plan = _plan_of_solver(Budget(of_row, delta), solver, problem)
+        plan = _checked_plan(Budget(row_epsilon, delta), solver, problem)
         try:
             cost = plan.guarantee.for_records(rows_per_person).epsilon
         except UnsupportedMechanismError as error:
             raise _no_batches(rows_per_person) from error
         if cost <= epsilon:
-            best = plan
+            best_plan = plan
             if cost >= _CLOSE * epsilon:
                 break
-        # the logarithms of both change by about as much
-        of_row *= _SHADE * epsilon / cost
-    if best is None:
+        # the person's cost is about proportional to the row's epsilon
+        row_epsilon *= _TARGETED * epsilon / cost
+    if best_plan is None:
         raise _too_many_rows(budget, rows_per_person)
-    return replace(best, budget=budget, records_per_person=rows_per_person)
+    return replace(best_plan, budget=budget, records_per_person=rows_per_person)
 
 
-def _budget_of_row(budget: Budget, rows_per_person: int) -> Budget:
-    """Return the budget of a row whose group privacy is the person's, where noise is Gaussian."""
+def _row_budget(budget: Budget, rows_per_person: int) -> Budget:
+    """Return the budget of one row, at μ / rows_per_person of the person's; for Gaussian noise."""
     epsilon = gdp_epsilon(budget.delta, budget.mu / rows_per_person)
     if not epsilon > 0.0:
         raise _too_many_rows(budget, rows_per_person)
@@ -154,24 +160,25 @@ def _no_batches(rows_per_person: int) -> UnsupportedMechanismError:
     )
 
 
-# Plans for hidden groups: what is fixed before their counts, and what follows them.
+# Plans for hidden groups: first a count stage, which releases noisy counts, then the solver's run.
 
 
-def _plan_in_stages(budget: Budget, solver: Solver, problem: Problem, rows_per_person: int) -> Plan:
-    """Return the plan of a fit whose first release are the counts of hidden groups.
+def _two_stage_plan(budget: Budget, solver: Solver, problem: Problem, rows_per_person: int) -> Plan:
+    """Return a plan that releases the counts of hidden groups before the solver's releases.
 
-    What both stages cost follows from public facts other than the sizes, which may be released
-    counts or a guess.
+    The group sizes of the problem are a guess, or counts that were released. The split of the
+    budget does not depend on them.
     """
     solver._check_budget(budget)
-    of_row = budget
+    row_budget = budget
     if rows_per_person > 1:
-        of_row = _budget_of_row(budget, rows_per_person)
-    stage = _fixed_before_counts(of_row, solver, with_equal_groups(problem))
+        row_budget = _row_budget(budget, rows_per_person)
+    stage = _plan_count_stage(row_budget, solver, with_equal_groups(problem))
+    # a reserved release of another name is of Poisson samples
     if rows_per_person > 1 and stage.reserved[0].name != RESERVED:
         raise _no_batches(rows_per_person)
-    plan = solver.plan(_with_noise(problem, stage), stage.budget)
-    bounds = _bounds(plan)
+    plan = solver.plan(_with_count_noise(problem, stage), stage.budget)
+    bounds = _excess_with_count_noise(plan)
     return replace(
         plan,
         budget=budget,
@@ -182,65 +189,68 @@ def _plan_in_stages(budget: Budget, solver: Solver, problem: Problem, rows_per_p
     )
 
 
-def _fixed_before_counts(budget: Budget, solver: Solver, problem: Problem) -> CountStage:
-    """Return what is fixed before the counts, given groups of equal size in place of the real."""
+def _plan_count_stage(budget: Budget, solver: Solver, problem: Problem) -> CountStage:
+    """Return the release of the counts, for a fraction of μ², and the budget after it."""
     assert problem.hidden is not None
-    fraction = COUNT_FRACTION if problem.n_groups > 1 else 0.0
-    asked = [Release(RESERVED, "gaussian", 1.0 / math.sqrt(1.0 - fraction), 1)]
+    fraction = COUNT_FRACTION if problem.n_groups > 1 else 0.0  # one group needs no count
+    # noise multipliers in the ratio that divides μ² so; `calibrate` scales both to the budget
+    ratios = [Release(RESERVED, "gaussian", 1.0 / math.sqrt(1.0 - fraction), max_count=1)]
     if fraction > 0.0:
-        asked.insert(0, Release(COUNTS, "gaussian", 1.0 / math.sqrt(fraction), 1))
-    *counts, after = calibrate(asked, budget)
-    release = counts[0] if counts else None
-    epsilon = gdp_epsilon(budget.delta, 1.0 / after.noise_multiplier)
+        ratios.insert(0, Release(COUNTS, "gaussian", 1.0 / math.sqrt(fraction), max_count=1))
+    *count_releases, run_release = calibrate(ratios, budget)
+    count_release = count_releases[0] if count_releases else None
+    run_epsilon = gdp_epsilon(budget.delta, 1.0 / run_release.noise_multiplier)
     for _ in range(_MAX_PLANS):
-        if not epsilon > 0.0:
+        if not run_epsilon > 0.0:
             break
-        stage = CountStage(release, (after,), Budget(epsilon, budget.delta))
-        plan = solver.plan(_with_noise(problem, stage), stage.budget)
+        stage = CountStage(count_release, (run_release,), Budget(run_epsilon, budget.delta))
+        plan = solver.plan(_with_count_noise(problem, stage), stage.budget)
         if stage.covers(plan.releases):
             return stage
-        # samples have another profile than the Gaussian that was planned for
-        cost = PrivacyGuarantee.from_releases([*counts, *plan.releases], budget.delta).epsilon
+        # Poisson samples have another privacy profile than the reserved Gaussian release
+        releases = [*count_releases, *plan.releases]
+        cost = PrivacyGuarantee.from_releases(releases, budget.delta).epsilon
         if cost <= budget.epsilon:
             return replace(stage, reserved=plan.releases)
-        epsilon *= _SHADE * budget.epsilon / cost
+        run_epsilon *= _TARGETED * budget.epsilon / cost
     raise InputError(
         f"epsilon must leave a budget for what comes after the counts of hidden groups, got "
         f"{budget.epsilon!r} at delta={budget.delta!r}."
     )
 
 
-def _with_noise(problem: Problem, stage: CountStage) -> Problem:
-    """Return the problem with the noise that is on its sizes."""
+def _with_count_noise(problem: Problem, stage: CountStage) -> Problem:
+    """Return the problem with the standard deviation of the noise on its group sizes."""
     assert problem.hidden is not None
     return replace(problem, hidden=replace(problem.hidden, count_std=stage.count_std))
 
 
-def _bounds(plan: Plan) -> np.ndarray:
-    """Return a plan's bounds with what wrong sizes add, which for groups not active is all of it.
+def _excess_with_count_noise(plan: Plan) -> np.ndarray:
+    """Return the predicted excess risk of each group if it is the worst, with noisy group sizes.
 
-    A risk that is summed over m in place of n is wrong by the ratio's error times its distance from
-    the centre, counted as half of what predicting nothing costs.
+    A sum of losses over a noisy size in place of the true one is wrong by the relative error of the
+    size, times the loss's distance from its centre: half of the loss of a score of 0. A group that
+    may be empty (not active) may do as badly as a score of 0.
     """
-    problem, bounds = plan.problem, np.asarray(plan.predicted_excess_if_worst)
+    problem, excess = plan.problem, np.asarray(plan.predicted_excess_if_worst)
     assert problem.hidden is not None
-    nothing = problem.constants.zero_score
-    ratios = problem.hidden.size_std / np.asarray(problem.group_sizes, dtype=float)
-    errors = math.sqrt(2.0 / math.pi) * ratios * nothing / 2.0
-    bounds = bounds + errors + float(np.asarray(problem.prior) @ errors)
-    return np.where(problem.is_active, bounds, np.maximum(bounds, nothing))
+    zero_score_loss = problem.constants.zero_score
+    relative_stds = problem.hidden.size_std / np.asarray(problem.group_sizes, dtype=float)
+    # E|Z| = √(2/π) for standard normal Z
+    errors = math.sqrt(2.0 / math.pi) * relative_stds * zero_score_loss / 2.0
+    excess = excess + errors + float(np.asarray(problem.prior) @ errors)
+    return np.where(problem.is_active, excess, np.maximum(excess, zero_score_loss))
 
 
-# A group for which a fit is expected to lose so much beyond a model without privacy, as a fraction
-# of what predicting nothing costs, is warned of.
+# Expected loss of privacy from which on a fit warns of a group; a fraction, as below.
 _LOSS_TO_WARN_OF = 0.1
 
 
 def loss_of_privacy(plan: Plan) -> FloatArray:
-    """Return what groups are expected to lose beyond a model without privacy.
+    """Return each group's expected loss beyond that of a model without privacy, (n_groups,).
 
-    It is a fraction of what predicting nothing costs, a quarter of (d^(1/3) / (μ n))^(3/4):
-    constants that fit the choosing half, held out (benchmarks/small_groups.py, which checks them).
+    Unit: the loss of a score of 0. It is (d^(1/3) / (μ n))^(3/4) / 4 with d = n_features and
+    n = group size; these constants are fitted, and checked by benchmarks/small_groups.py.
     """
     problem, mu = plan.problem, plan.budget.mu / plan.records_per_person
     sizes = np.asarray(problem.group_sizes, dtype=float)
@@ -248,12 +258,12 @@ def loss_of_privacy(plan: Plan) -> FloatArray:
 
 
 def warn_of_plan(plan: Plan, labels: NDArray[np.object_]) -> None:
-    """Warn of groups that are too small for their ε, in the same words for every fold."""
+    """Warn if some groups are too small for ε; no group is named, so folds warn alike."""
     if not plan.releases:
         return
-    is_active = plan.problem.is_active
-    # that nobody is in no group is no news
-    if np.any(np.where(is_active, loss_of_privacy(plan) >= _LOSS_TO_WARN_OF, labels != OTHER)):
+    loses_much = loss_of_privacy(plan) >= _LOSS_TO_WARN_OF
+    # a group that may be empty is too small, but "other" is often empty on purpose
+    if np.any(np.where(plan.problem.is_active, loses_much, labels != OTHER)):
         warn(
             "some groups are so small that their mean loss is expected to exceed that of a model "
             "without privacy by a tenth of what predicting nothing costs, or more: a larger "
@@ -263,27 +273,28 @@ def warn_of_plan(plan: Plan, labels: NDArray[np.object_]) -> None:
         )
 
 
-# A verbose fit prints so many lines while it runs.
+# Number of lines that a verbose fit prints while it runs.
 N_LINES = 10
 
 
 def with_progress(
     model: Any, plan: Plan, noise: NoiseSource, work: Callable[[], Outcome]
 ) -> Outcome:
-    """Return what the work returns; a verbose model prints the planned steps and how many are done.
+    """Call `work` and return its result; print the plan and the progress if the model is verbose.
 
-    All of that is public: what is released is planned.
+    The progress is the number of draws of noise, which follows from the plan and is public.
     """
     if not model.verbose:
         return work()
     n_planned = sum(release.max_count for release in plan.releases)
 
     def write(text: str) -> None:
-        # whatever the terminal can write: a label must not end a fit that is paid for
-        for each in text.encode("ascii", "backslashreplace").decode().splitlines():
-            print(f"[{type(model).__name__}] {each}".rstrip(), flush=True)  # noqa: T201
+        # ASCII alone, as a label that the terminal cannot write would end a fit that is paid for
+        for line in text.encode("ascii", "backslashreplace").decode().splitlines():
+            print(f"[{type(model).__name__}] {line}".rstrip(), flush=True)  # noqa: T201
 
     def show(n_drawn: int) -> None:
+        # each time another tenth (of N_LINES) of the draws is reached
         if n_drawn * N_LINES // n_planned > (n_drawn - 1) * N_LINES // n_planned:
             write(f"{n_drawn:,} of {n_planned:,} planned draws of noise")
 

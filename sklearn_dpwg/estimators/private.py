@@ -1,4 +1,4 @@
-"""What all private estimators do alike: check, spend, predict in memory or by block."""
+"""Base classes of private estimators: checks, spending, and prediction in memory or by block."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 # scikit-learn's decorator has no types, and what it is put on would lose its own
 only_if: Callable[[Callable[[Any], bool]], Callable[[Method], Method]] = available_if
 
-# From here on e^epsilon is no floating-point number, and the statement says the same in words.
+# From about this epsilon on e^epsilon overflows, and a fit warns that it does not protect.
 NO_PROTECTION = 700.0
 
 
 @contextmanager
 def unchanged_on_failure(estimator: object) -> Iterator[None]:
-    """Give an estimator all its attributes back if what is done inside fails."""
-    before = dict(vars(estimator))
+    """Restore all attributes of an estimator if the block inside raises an error."""
+    attributes = dict(vars(estimator))
     try:
         yield
     except BaseException:
-        estimator.__dict__ = before
+        estimator.__dict__ = attributes
         raise
 
 
 def warn_of_row_norm() -> None:
-    """Warn that the norm of a row was left open, which is public whatever the rows are."""
+    """Warn that `data_norm` was left open; a public parameter, so the warning tells no record."""
     warn(
         "data_norm was left open and is taken as 1: rows longer than that are shortened to it, and "
         "none of them is told of. Say data_norm=1.0 where rows are scaled to norm 1, or another "
@@ -78,15 +78,15 @@ class PrivateEstimator(PlainlyStored, BaseEstimator):
     # of the last fit: the private fits that it began with, and the key that ledgers know it by
     _start_costs: tuple[StartCost, ...] = ()
     _fit_key: str
-    _groupings: tuple[str, ...] = ()  # names of what the groups of the last fit are made of
+    _grouping_names: tuple[str, ...] = ()  # names of what the groups of the last fit are made of
 
     @property
     def _row_norm(self) -> float:
-        """Bound on the norm of a row: what is stated, or else 1."""
+        """Bound on the norm of a row: `data_norm`, or 1 where that is None."""
         return 1.0 if self.data_norm is None else float(self.data_norm)
 
     def _check_common(self, **sizes: Any) -> Budget:
-        """Refuse sizes that are not positive, and wrong numbers of rows; return the budget."""
+        """Check `data_norm`, `rows_per_person` and further `sizes` by name; return the budget."""
         for name, value in {"data_norm": self.data_norm, **sizes}.items():
             if value is not None and not 1e-50 <= real_number(value, name) <= 1e50:
                 raise InputError(f"{name} must be a number from 1e-50 to 1e50, got {value!r}.")
@@ -94,7 +94,7 @@ class PrivateEstimator(PlainlyStored, BaseEstimator):
         return Budget(self.epsilon, self.delta)
 
     def _warn_of_budget(self, budget: Budget, n_records: int) -> None:
-        """Warn of an ε or δ that protects nobody."""
+        """Warn of an ε, or of a δ for `n_records` records, that protects nobody."""
         if budget.epsilon > NO_PROTECTION:
             warn(
                 f"epsilon={budget.epsilon!r} is no protection: whoever knows all records but one "
@@ -107,12 +107,12 @@ class PrivateEstimator(PlainlyStored, BaseEstimator):
     def _spending(
         self, noise: Any, budget: Budget, planned: PrivacyGuarantee, key: str | None = None
     ) -> Iterator[PrivacyGuarantee]:
-        """Charge a fit, once a key, say in errors if it is spent, and yield its guarantee."""
-        # a key of its own, which the object has once it is fitted: other threads may use it too
+        """Charge a fit to the open ledgers, once for a key, and yield its ``privacy_``."""
+        # local until the fit succeeds, as another thread may fit the same object
         key = uuid4().hex if key is None else key
         costs = self._start_costs
-        # of this fit alone: ledgers are charged for its starts beside it
-        own = replace(planned, seeded=noise.seeded, groupings=self._groupings)
+        # without the fits that this one starts from, which ledgers are charged for separately
+        own = replace(planned, seeded=noise.seeded, groupings=self._grouping_names)
         name, is_paid = type(self).__name__, self.__dict__.pop("_is_paid", False)
         with (
             np.errstate(all="ignore"),  # over- and underflows depend on the records
@@ -122,14 +122,14 @@ class PrivateEstimator(PlainlyStored, BaseEstimator):
         self._fit_key = key
 
     def _linear(self, X: Any, weights: FloatArray) -> FloatArray:
-        """Return ``X @ weights.T``; nothing else about the rows, which may be records."""
+        """Return ``X @ weights.T``, without warnings that would tell more about private rows."""
         (X,) = in_memory(X=X)
         X = without_groups(X, getattr(self, "group_by", None), self)
         with encode.errors_by_column(X):
             X = validate_data(self, X, dtype=encode.PRECISIONS, accept_sparse="csr", reset=False)
         if issparse(X):
             X = canonical_rows(X)
-        # an overflow is told by the scores alone
+        # no warning of overflow: the scores show it
         with np.errstate(all="ignore"):
             return linear_scores(X, weights)
 
@@ -233,8 +233,8 @@ class LinearClassifier(ClassifierMixin):
 
 # Rows that are not in memory: of a source, or collections of dask.
 
-# What a fitted model needs to predict; its other attributes, a seed among them, stay here.
-_NEEDED = (
+# Attributes that prediction needs; others, such as a secret seed, are not sent to workers.
+_PREDICTION_ATTRIBUTES = (
     *("coef_", "intercept_", "classes_", "plan_", "n_features_in_", "feature_names_in_"),
     *("loss", "epsilon"),  # scikit-learn asks what kind of model it is, which these decide
     "group_by",  # names columns that are none of the features
@@ -242,10 +242,10 @@ _NEEDED = (
 
 
 def by_block(method: Method) -> Method:
-    """Return a method of rows that takes a source and collections of dask too."""
+    """Decorate a method of X, such as ``predict``, to take a source or collection of dask too."""
 
     @wraps(method)
-    def of_any(estimator: Any, X: Any) -> Any:
+    def method_by_block(estimator: Any, X: Any) -> Any:
         if not is_elsewhere(X):
             return method(estimator, X)
         check_is_fitted(estimator, "plan_")
@@ -258,11 +258,11 @@ def by_block(method: Method) -> Method:
             raise InputError("X must have at least one record, got none.")
         return np.concatenate(parts)
 
-    return of_any  # type: ignore[return-value]
+    return method_by_block  # type: ignore[return-value]
 
 
 def _lazily(estimator: Any, name: str, X: Any) -> Any:
-    """Return a collection of what a method returns of each partition."""
+    """Return a collection of dask: the results of the method `name` for each partition of X."""
     from sklearn_dpwg.data.distributed import map_rows
 
     classes = getattr(estimator, "classes_", None)
@@ -311,21 +311,21 @@ class ScoredByBlock:
 
 
 def _scored(model: Any, partition: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the targets of a partition, and what a model predicts."""
+    """Return the targets of a partition and the model's predictions for its rows."""
     table = partition.read()
     targets = checked_targets(table.y, is_classifier=is_classifier(model))
     return targets, model.predict(table.X) if len(targets) else targets
 
 
 def _as_predicted(model: Any, y: Any) -> Any:
-    """Return a column of targets with classes written as the model writes them."""
+    """Return y with classes of the type of ``classes_``, such as 1 for "1"; else y as it is."""
     is_column = is_classifier(model) and np.ndim(y) == 1
     return spelled(np.asarray(y), model.classes_) if is_column else y
 
 
 def _to_predict(estimator: Any) -> Any:
-    """Return a model that can predict, and holds nothing else."""
+    """Return a copy of a fitted estimator with the attributes that prediction needs alone."""
     model = object.__new__(type(estimator))
-    known = vars(estimator)
-    model.__dict__.update({each: known[each] for each in _NEEDED if each in known})
+    values = vars(estimator)
+    model.__dict__.update({name: values[name] for name in _PREDICTION_ATTRIBUTES if name in values})
     return model

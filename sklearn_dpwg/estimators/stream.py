@@ -1,4 +1,4 @@
-"""Learning from records that are used once: those of an oracle, and those that come in parts."""
+"""Learning from records that are used once each: ``fit_oracle`` and ``partial_fit``."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from sklearn_dpwg.solvers.auto import make_solver
 from sklearn_dpwg.solvers.solver import FreshSolver, Game
 
 
-def _is_fresh(estimator: Any) -> bool:
-    """Whether records may be used once each; else an AttributeError says why not."""
+def _check_fresh(estimator: Any) -> bool:
+    """Return True if the estimator can use records once each, or raise an AttributeError."""
     solver = SOLVERS.get(estimator.solver) if isinstance(estimator.solver, str) else None
     if not issubclass(solver or type(estimator.solver), FreshSolver):
         why = f"solver={estimator.solver!r} needs all records at once: use fit"
@@ -44,9 +44,9 @@ def _is_fresh(estimator: Any) -> bool:
     raise AttributeError(f"{why}.")
 
 
-def _has_oracle(estimator: Any) -> bool:
-    """Whether records may be drawn by group, too."""
-    if _is_fresh(estimator) and estimator.neighbours == "replace-one":
+def _check_oracle(estimator: Any) -> bool:
+    """Return True if the estimator can learn from an oracle, or raise an AttributeError."""
+    if _check_fresh(estimator) and estimator.neighbours == "replace-one":
         raise AttributeError(
             "an oracle draws by group, but neighbours='replace-one' protects groups: take "
             "neighbours='replace-one-within-group'."
@@ -56,23 +56,23 @@ def _has_oracle(estimator: Any) -> bool:
 
 @dataclass(eq=False)
 class OpenGame:
-    """What an estimator keeps between two calls of ``partial_fit``; a secret."""
+    """State that an estimator keeps between two calls of ``partial_fit``; it is a secret."""
 
-    game: Game  # with exact sums and unused noise
+    game: Game  # the solver's state: exact sums and unused noise
     plan: Plan
     budget: Budget  # of all calls together
     noise: NoiseSource
-    targets: Targets
-    parameters: str  # of the estimator, on the first call
-    # whether a call failed between releases, so that the state is unknown
+    targets: Targets  # encodes y as in the first call
+    parameters: str  # of the estimator at the first call, as text
+    # whether a call failed after its first release, so that the game cannot go on
     is_lost: bool = field(default=False, init=False)
     _process: int = field(default_factory=os.getpid, init=False)
     _lock: Any = field(default_factory=Lock, init=False)
 
     @contextmanager
     def one_call(self) -> Iterator[None]:
-        """Let one call at a time go on, in the process that began."""
-        # both halves of a fork would add noise of their own to the same sums
+        """Hold the lock for one call; refuse other threads and forked processes."""
+        # a forked process would add other noise to the same sums
         if os.getpid() != self._process:
             raise RuntimeError(
                 "partial_fit cannot go on in a forked process, which would draw other noise for "
@@ -87,12 +87,12 @@ class OpenGame:
 
 
 class StreamingEstimator(DPWorstGroupEstimator):
-    """The methods that an estimator has with a solver for fresh records too."""
+    """Adds ``fit_oracle`` and ``partial_fit``, for solvers that use each record once."""
 
-    _open: OpenGame
-    _why_closed: str  # said where no game can go on
+    _open_game: OpenGame  # there only while partial_fit can go on
+    _why_closed: str  # reason why partial_fit cannot go on, for its error
 
-    @only_if(_has_oracle)
+    @only_if(_check_oracle)
     def fit_oracle(
         self,
         oracle: SampleOracle,
@@ -134,21 +134,25 @@ class StreamingEstimator(DPWorstGroupEstimator):
         with unchanged_on_failure(self):
             budget = self._check_parameters()
             solver = make_solver(self.solver, epsilon=budget.epsilon)
-            labels, given = labelled_sizes(group_sizes, group_labels, self.group_labels)
-            sizes = [group_size(size) for size in given]
+            labels, stated_sizes = labelled_sizes(group_sizes, group_labels, self.group_labels)
+            sizes = [group_size(size) for size in stated_sizes]
             n_features = whole_number(n_features, "n_features", least=1)
-            self._groupings = ("groups of the oracle",)
+            # the guarantee names what makes the groups, which are public
+            self._grouping_names = ("groups of the oracle",)
             targets = self._targets(None, classes)
             facts = Facts(targets, sizes, sum(sizes), n_features, labels, fresh_calls=1)
-            # of what the fit before had
+            # an oracle has no column names, but an earlier fit may have set some
             self.__dict__.pop("feature_names_in_", None)
             self.n_features_in_ = n_features
-            known = (n_features, self._row_norm, targets.encode)
-            encoded = EncodingOracle(oracle, labels.tolist(), *known)
-            self._learn(budget, solver, facts, lambda _: nullcontext(encoded))
+            encoding_oracle = EncodingOracle(
+                oracle, labels.tolist(), n_features, self._row_norm, targets.encode
+            )
+
+            # `_learn` opens the records of a problem; an oracle is the same for every problem
+            self._learn(budget, solver, facts, lambda problem: nullcontext(encoding_oracle))
         return self
 
-    @only_if(_is_fresh)
+    @only_if(_check_fresh)
     @without_weights
     def partial_fit(
         self, X: Any, y: Any = None, groups: Any = None, classes: Sequence[Any] | None = None
@@ -193,8 +197,8 @@ class StreamingEstimator(DPWorstGroupEstimator):
         a new budget.
         """
         in_memory(X=X, y=y, groups=groups)
-        opened: OpenGame | None = getattr(self, "_open", None)
-        with nullcontext() if opened is None else opened.one_call():
+        open_game: OpenGame | None = getattr(self, "_open_game", None)
+        with nullcontext() if open_game is None else open_game.one_call():
             try:
                 with unchanged_on_failure(self):
                     if hasattr(self, "_why_closed"):
@@ -202,88 +206,94 @@ class StreamingEstimator(DPWorstGroupEstimator):
                             f"partial_fit cannot go on, as {self._why_closed}: predict still "
                             f"works, and clone gives an estimator that can begin anew."
                         )
-                    go_on = self._go_on if hasattr(self, "_open") else self._begin
-                    go_on(X, y, groups, classes)
+                    is_later_call = hasattr(self, "_open_game")
+                    play_call = self._play_later if is_later_call else self._play_first
+                    play_call(X, y, groups, classes)
             except BaseException:
-                if opened is not None and opened.is_lost:
-                    self.__dict__.pop("_open", None)
+                # unchanged_on_failure has put the game back, which must not go on
+                if open_game is not None and open_game.is_lost:
+                    self.__dict__.pop("_open_game", None)
                     self._why_closed = "an earlier call failed when values had been released"
                 raise
         return self
 
-    def _begin(self, X: Any, y: ArrayLike, groups: Any, classes: Sequence[Any] | None) -> None:
-        """Plan for all calls, and play the first one's rounds."""
+    def _play_first(self, X: Any, y: ArrayLike, groups: Any, classes: Sequence[Any] | None) -> None:
+        """Plan for all calls, play the rounds that these records allow, and keep the game."""
         budget = self._check_parameters()
         facts, records = self._encode(partitions_of(X, y, groups), classes)
         solver = make_solver(self.solver, epsilon=budget.epsilon)
         assert isinstance(solver, FreshSolver)
         horizon = whole_number(solver.horizon, "horizon of the solver", least=1)
-        begun: list[tuple[Game, NoiseSource, int]] = []
+        games: list[tuple[Game, NoiseSource, int]] = []  # `play` is called once, and fills it
 
         def play(solver: Any, plan: Plan, data: Risks, noise: NoiseSource, start: Any) -> Solution:
             game = solver.begin(plan, noise, start=start)
-            available = facts.sizes if plan.problem.hidden is None else [facts.n_records]
-            begun.append((game, noise, game.advance(data.as_oracle(noise.rng), available)))
+            # hidden groups are drawn from together, so only the number of all records counts
+            n_available = facts.sizes if plan.problem.hidden is None else [facts.n_records]
+            n_played = game.advance(data.as_oracle(noise.rng), n_available)
+            games.append((game, noise, n_played))
             return game.finish()
 
         sizes = [horizon * size for size in facts.sizes]
-        of_all = replace(facts, sizes=sizes, fresh_calls=horizon)
-        self._learn(budget, solver, of_all, records, run=play)
+        facts_of_all_calls = replace(facts, sizes=sizes, fresh_calls=horizon)
+        self._learn(budget, solver, facts_of_all_calls, records, run=play)
         self.group_sizes_ = np.asarray(self.plan_.problem.group_sizes) // horizon
-        ((game, noise, n_played),) = begun
-        self._open = OpenGame(game, self.plan_, budget, noise, facts.targets, self._as_text())
-        _warn_if_unused(n_played, False)
+        ((game, noise, n_played),) = games
+        parameters = self._parameters_as_text()
+        self._open_game = OpenGame(game, self.plan_, budget, noise, facts.targets, parameters)
+        _warn_if_unused(n_played, was_over=False)
 
-    def _go_on(self, X: Any, y: ArrayLike, groups: Any, classes: Sequence[Any] | None) -> None:
-        """Play the rounds of a later call."""
-        opened = self._open
-        if self._as_text() != opened.parameters:
+    def _play_later(self, X: Any, y: ArrayLike, groups: Any, classes: Sequence[Any] | None) -> None:
+        """Play the rounds that the records of a later call allow, within the plan of the first."""
+        open_game = self._open_game
+        if self._parameters_as_text() != open_game.parameters:
             raise InputError(
                 "parameters must not change between calls of partial_fit, as the plan was made on "
                 "the first: set them back, or clone the estimator to begin anew."
             )
-        game, plan, noise = opened.game, opened.plan, opened.noise
-        facts, records = self._encode(partitions_of(X, y, groups), classes, first=opened.targets)
-        # whatever is wrong with records shows before anything is lost, and a ledger that was opened
-        # since the first call is charged for the whole plan
+        game, plan, noise = open_game.game, open_game.plan, open_game.noise
+        partitions = partitions_of(X, y, groups)
+        facts, records = self._encode(partitions, classes, first_targets=open_game.targets)
+        # `records` checks all of them before the game changes; a ledger that was opened since the
+        # first call is charged for the whole plan
         with (
             np.errstate(all="ignore"),
             records(plan.problem) as data,
-            self._spending(noise, opened.budget, plan.guarantee, self._fit_key) as guarantee,
+            self._spending(noise, open_game.budget, plan.guarantee, self._fit_key) as guarantee,
         ):
-            opened.is_lost = True  # until the rounds are through
+            open_game.is_lost = True  # until all rounds have been played
             was_over = game.is_over
-            available = facts.sizes if plan.problem.hidden is None else [facts.n_records]
+            # hidden groups are drawn from together, so only the number of all records counts
+            n_available = facts.sizes if plan.problem.hidden is None else [facts.n_records]
             n_played = with_progress(
-                self, plan, noise, lambda: game.advance(data.as_oracle(noise.rng), available)
+                self, plan, noise, lambda: game.advance(data.as_oracle(noise.rng), n_available)
             )
             solution = game.finish()
             check_solution(plan, solution, self.solver)
-            opened.is_lost = False
-        # records of a call without a round were not looked at, and may come again; hidden groups
-        # are not counted again
-        is_counted = n_played > 0 and plan.counts is None
-        total = self.group_sizes_ + np.asarray(facts.sizes) * is_counted
-        self._keep(plan, guarantee, replace(facts, sizes=total), solution)
-        self._open = opened
-        _warn_if_unused(n_played, was_over)
+            open_game.is_lost = False
+        # a call without a round used no record, and hidden groups are counted in the first call
+        adds_sizes = n_played > 0 and plan.counts is None
+        total_sizes = self.group_sizes_ + np.asarray(facts.sizes) * adds_sizes
+        self._keep(plan, guarantee, replace(facts, sizes=total_sizes), solution)
+        self._open_game = open_game  # which _keep has removed
+        _warn_if_unused(n_played, was_over=was_over)
 
-    def _as_text(self) -> str:
-        """Return all parameters as text: some may be arrays, which do not compare to one truth."""
+    def _parameters_as_text(self) -> str:
+        """Return all parameters as text, as arrays among them cannot be compared by ==."""
         return repr(sorted(self.get_params().items(), key=lambda item: str(item[0])))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickles, without the game that is open."""
+        """Return the state for copies and pickles, without the open game, which is secret."""
         state = dict(super().__getstate__())
-        if state.pop("_open", None) is not None:
+        if state.pop("_open_game", None) is not None:
             state["_why_closed"] = (
                 "running sums and unused noise are secrets, which a copy or a pickle leaves out"
             )
         return state
 
 
-def _warn_if_unused(n_played: int, was_over: bool) -> None:
-    """Warn that records were not used; that follows from public facts and releases."""
+def _warn_if_unused(n_played: int, *, was_over: bool) -> None:
+    """Warn if no round was played; `was_over` if all planned ones had been played before."""
     if not n_played:
         reason = "no round could be played with so few of them; pass more in a call, of every group"
         if was_over:

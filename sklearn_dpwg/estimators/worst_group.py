@@ -336,10 +336,10 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, StreamingEstimator):
 
 
 def _range(y: Any) -> tuple[float, float]:
-    """Return bounds that move no target, for a fit without privacy alone."""
+    """Return smallest and largest y, widened if equal: bounds for a fit without privacy."""
     numbers = numeric_targets(y)
     low, high = float(numbers.min()), float(numbers.max())
     if high / 2.0 - low / 2.0 > 0.0:
         return low, high
-    room = max(1.0, abs(low) / 2.0)
-    return low - room, high + room
+    margin = max(1.0, abs(low) / 2.0)
+    return low - margin, high + margin

@@ -1,4 +1,4 @@
-"""What the private fits inside something fitted cost together."""
+"""Joint privacy cost of all private fits inside a fitted object, such as a search or pipeline."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from sklearn_dpwg.privacy.accounting.calibration import is_gaussian
 from sklearn_dpwg.privacy.release import Relation
 from sklearn_dpwg.privacy.statement import cost_of
 
-# They learn the number of columns alone.
+# Transformers that learn nothing but the number of columns.
 _SHAPE_ONLY = (PolynomialFeatures, GaussianRandomProjection, SparseRandomProjection)
-# They learn nothing where categories are stated and none is dropped or united by its count.
+# Transformers that learn nothing if categories are stated and none is merged by its frequency.
 _ENCODERS = (OneHotEncoder, OrdinalEncoder)
 # Parameters that decide what a fit costs.
 _COSTLY = ("epsilon", "delta", "rows_per_person")
@@ -36,20 +36,20 @@ _NOT_COUNTED = "not counted: what "
 
 
 class StartCost(NamedTuple):
-    """What one private fit cost, such as one whose weights another fit began with."""
+    """Cost of one private fit, such as the fit whose weights are the start of another."""
 
-    key: str  # of the fit, under which ledgers know it
-    what: str  # what was fitted
+    key: str  # of the fit, as in ledgers: equal keys are one fit
+    what: str  # class name of the fitted object
     guarantee: PrivacyGuarantee  # of that fit alone
 
 
 class Holdings(NamedTuple):
-    """What is inside something fitted."""
+    """All private fits inside a fitted object, and what no guarantee covers."""
 
     costs: tuple[StartCost, ...]  # every private fit, once
-    guarantee: PrivacyGuarantee | None  # of them all, with what is outside; None if there are none
-    outside: tuple[str, ...]
-    starts: tuple[StartCost, ...] = ()  # those among them that others began with
+    guarantee: PrivacyGuarantee | None  # of all fits together; None if there are none
+    outside: tuple[str, ...]  # texts: what learned from the records without a guarantee
+    starts: tuple[StartCost, ...] = ()  # those of `costs` whose weights another fit began with
 
 
 def privacy_of(fitted: Any, *, warn: bool = True, cv: Any = None) -> PrivacyGuarantee:
@@ -115,14 +115,14 @@ def privacy_of(fitted: Any, *, warn: bool = True, cv: Any = None) -> PrivacyGuar
 
 
 def holdings_of(fitted: Any, cv: Any = None) -> Holdings:
-    """Return the private fits in something fitted, and what learned from the records beside."""
+    """Return all private fits inside a fitted object; `cv` made the folds of a list of models."""
     inside = _visit(fitted)
     costs = tuple(_keep_dearest(dict(inside.starts), inside.costs.values()).values())
-    of_costs = [text for cost in costs for text in cost.guarantee.outside]
-    outside = [*folds.list_outside(fitted, cv), *inside.outside, *of_costs]
-    if inside.last is None:
-        return Holdings((), None, tuple(dict.fromkeys(outside)))
-    total = _total(costs, inside, inside.last.delta)
+    outside_fits = [text for cost in costs for text in cost.guarantee.outside]
+    outside = [*folds.list_outside(fitted, cv), *inside.outside, *outside_fits]
+    if inside.final_guarantee is None:
+        return Holdings(costs=(), guarantee=None, outside=tuple(dict.fromkeys(outside)))
+    total = _total(costs, inside, inside.final_guarantee.delta)
     n_rows, covered = inside.rows_of_person, total.records_per_person
     if n_rows > covered:
         outside.append(f"rows of a person beyond {covered}, of which a schema allows {n_rows}")
@@ -132,39 +132,42 @@ def holdings_of(fitted: Any, cv: Any = None) -> Holdings:
 
 
 def _total(costs: tuple[StartCost, ...], inside: _Inside, delta: float) -> PrivacyGuarantee:
-    """Return the guarantee of all costs: that of a part that states them all, or a joint one."""
-    for of_part, stated in inside.stated:
-        if of_part == costs and stated.delta == delta:
-            return stated
+    """Return the joint guarantee of all costs at δ; one that a part states already, if any."""
+    for part_costs, stated_guarantee in inside.stated:
+        if part_costs == costs and stated_guarantee.delta == delta:
+            return stated_guarantee
     each = [cost.guarantee for cost in costs]
-    # parts of one model see the same rows: who has most of them by one part has so in all
-    most = max(one.records_per_person for one in each)
-    if all(one.of_person for one in each) or not any(most % one.records_per_person for one in each):
+    # all parts see the same rows, so each guarantee is scaled to the largest rows per person
+    max_rows = max(one.records_per_person for one in each)
+    divides_all = not any(max_rows % one.records_per_person for one in each)
+    if divides_all or all(one.of_person for one in each):
+        n_times = [-(-max_rows // one.records_per_person) for one in each]  # rounded up
+        scaled = [one.for_records(n) for one, n in zip(each, n_times, strict=True)]
         each = [
-            replace(one.for_records(-(-most // one.records_per_person)), of_person=one.of_person)
-            for one in each
+            replace(new, of_person=old.of_person) for new, old in zip(scaled, each, strict=True)
         ]
     return joint_guarantee(each, delta)
 
 
 def own_costs(fitted: Any) -> tuple[StartCost, ...]:
-    """Return the costs that ``privacy_`` of a fitted thing of ours states, each once."""
+    """Return the costs that ``privacy_`` of an estimator of this package adds up, each once."""
     costs: tuple[StartCost, ...] = getattr(fitted, "_costs", ())
     if costs:
         return costs
-    # one without a key may be counted twice, and is never taken for another
+    # a fit without a key gets a new one: it may count twice, but never replaces another fit
     key = getattr(fitted, "_fit_key", None) or uuid4().hex
-    return (StartCost(key, type(fitted).__name__, replace(fitted.privacy_, outside=_own(fitted))),)
+    guarantee = replace(fitted.privacy_, outside=_outside_without_starts(fitted))
+    return (StartCost(key, type(fitted).__name__, guarantee),)
 
 
-def _own(fitted: Any) -> tuple[str, ...]:
-    """Return what ``privacy_`` leaves outside, but for the starts, which are counted."""
-    starts = describe(getattr(fitted, "_start_costs", ()))
-    return tuple(text for text in fitted.privacy_.outside if text not in starts)
+def _outside_without_starts(fitted: Any) -> tuple[str, ...]:
+    """Return the ``outside`` of ``privacy_`` without the texts of starts, which are counted."""
+    start_texts = describe(getattr(fitted, "_start_costs", ()))
+    return tuple(text for text in fitted.privacy_.outside if text not in start_texts)
 
 
 def costs_of_start(start: Any) -> tuple[StartCost, ...]:
-    """Return the private fits that a start holds: its own, and those that it began with itself."""
+    """Return the costs of a private model used as `start`, and of the starts of its own fit."""
     if isinstance(start, type) or not hasattr(start, "privacy_"):
         return ()
     own = (cost._replace(what=f"start: {cost.what}") for cost in own_costs(start))
@@ -172,7 +175,7 @@ def costs_of_start(start: Any) -> tuple[StartCost, ...]:
 
 
 def _keep_dearest(known: dict[str, StartCost], costs: Iterable[StartCost]) -> dict[str, StartCost]:
-    """Add fits, of those with one key the dearest, as a sample may hold a record twice."""
+    """Add costs to `known`, by key; of two with the same key keep that of the larger ε."""
     for cost in costs:
         if cost.key not in known or known[cost.key].guarantee.epsilon <= cost.guarantee.epsilon:
             known[cost.key] = cost
@@ -180,7 +183,7 @@ def _keep_dearest(known: dict[str, StartCost], costs: Iterable[StartCost]) -> di
 
 
 def describe(costs: tuple[StartCost, ...]) -> tuple[str, ...]:
-    """Return what a guarantee says of the fits that it leaves out."""
+    """Return one text for ``outside`` of a guarantee for each start that it leaves out."""
     return tuple(
         f"the weights that the fit began with, which a private fit of "
         f"{cost_of(cost.guarantee)} learned: a record that was in both pays for both, and "
@@ -190,7 +193,7 @@ def describe(costs: tuple[StartCost, ...]) -> tuple[str, ...]:
 
 
 def learning_steps(step: Any) -> list[str]:
-    """Return the class names of what may have learned from the records, or will, in a step.
+    """Return the class names of transformers in a step that learn from the records.
 
     Functions, as of a ``FunctionTransformer``, are taken to treat every row by itself.
     """
@@ -216,39 +219,39 @@ def _learns(step: Any) -> bool:
 
 @dataclass
 class _Inside:
-    """What is inside a part."""
+    """Collects the fits inside a fitted object, part by part."""
 
-    outside: list[str] = field(default_factory=list)
-    groupings: list[str] = field(default_factory=list)  # of folds
+    outside: list[str] = field(default_factory=list)  # texts of what no guarantee covers
+    groupings: list[str] = field(default_factory=list)  # public facts by which folds are dealt
     costs: dict[str, StartCost] = field(default_factory=dict)  # by the keys of fits
-    starts: dict[str, StartCost] = field(default_factory=dict)
-    stated: list[Any] = field(default_factory=list)  # guarantees of parts, with costs they state
-    rows_of_person: int = 1  # the most that schemas say somebody may have
-    last: PrivacyGuarantee | None = None  # of the final model, whose delta the total is at
+    starts: dict[str, StartCost] = field(default_factory=dict)  # by the keys of fits
+    stated: list[Any] = field(default_factory=list)  # pairs: costs of a part, its guarantee
+    rows_of_person: int = 1  # largest rows_per_person of a schema inside
+    final_guarantee: PrivacyGuarantee | None = None  # of the final model; its δ is the total's
 
     def add(self, other: _Inside) -> None:
-        """Count what is inside another part too."""
+        """Add the fits inside another part."""
         _keep_dearest(self.costs, other.costs.values())
         _keep_dearest(self.starts, other.starts.values())
         self.outside += other.outside
         self.groupings += other.groupings
         self.stated += other.stated
         self.rows_of_person = max(self.rows_of_person, other.rows_of_person)
-        self.last = other.last or self.last
+        self.final_guarantee = other.final_guarantee or self.final_guarantee
 
     def add_gone(self, part: Any, fits: list[PrivacyGuarantee]) -> None:
-        """Count fits whose models are gone, under a key of the fits that the same part kept."""
-        name, kept = type(part).__name__, ",".join(self.costs) or uuid4().hex
-        # a winner that holds what was fitted before tells no search from another, but times do
+        """Add fits on folds whose models were not kept; keys follow from those that were kept."""
+        name, kept_keys = type(part).__name__, ",".join(self.costs) or uuid4().hex
+        # fit times tell searches apart whose winners hold the same earlier fits
         times = getattr(part, "cv_results_", {}).get("mean_fit_time")
-        key = uuid5(NAMESPACE_OID, f"{name}({kept}, {times!r})").hex
+        key = uuid5(NAMESPACE_OID, f"{name}({kept_keys}, {times!r})").hex
         gone = [StartCost(f"{key}/{i}", name, cost) for i, cost in enumerate(fits)]
         _keep_dearest(self.costs, gone)
-        self.last = self.last or next(iter(fits), None)
+        self.final_guarantee = self.final_guarantee or next(iter(fits), None)
 
 
 def _visit(part: Any) -> _Inside:
-    """Return what is inside a part, the costs of its final model last."""
+    """Return all fits inside a part of a fitted object, those of its final model last."""
     if type(part) is FrozenEstimator:
         return _visit(part.estimator)
     inside = _Inside(folds.folds_outside(part), folds.folds_groupings(part))
@@ -260,8 +263,8 @@ def _visit(part: Any) -> _Inside:
         costs = own_costs(part)
         _keep_dearest(inside.costs, costs)
         _keep_dearest(inside.starts, getattr(part, "_start_costs", ()))
-        inside.outside += _own(part)
-        inside.stated, inside.last = [(costs, part.privacy_)], part.privacy_
+        inside.outside += _outside_without_starts(part)
+        inside.stated, inside.final_guarantee = [(costs, part.privacy_)], part.privacy_
     elif steps is not None:
         for step in steps.values():
             inside.add(_visit(step))
@@ -290,7 +293,7 @@ def _visit_search(part: Any, inside: _Inside) -> None:
     for parameters in listed:
         candidate = _candidate(part, parameters)
         gone += part.n_splits_ * planned_fits(candidate, best)
-        for one in folds.held(candidate):
+        for one in folds.estimators_inside(candidate):
             if type(one) is FrozenEstimator:
                 inside.add(_visit(one))
             elif not folds.holds_private(one):
@@ -300,19 +303,19 @@ def _visit_search(part: Any, inside: _Inside) -> None:
     inside.add_gone(part, gone)
 
 
-# These fit copies of their ``estimator``, and learn this without noise by the scores of the fits.
+# Meta-estimators that fit copies of their ``estimator``, and what they learn without noise.
 _LEARNED = {
     "CalibratedClassifierCV": "the calibration",
     "TunedThresholdClassifierCV": "the choice of the threshold",
     "BaggingClassifier": "",
     "BaggingRegressor": "",
 }
-# They keep each model that they fit, which has read all records.
+# Meta-estimators that keep every model that they fit; each has read all records.
 _KEEP_ALL = (
     *("VotingClassifier", "VotingRegressor", "OneVsRestClassifier"),
     *("MultiOutputClassifier", "MultiOutputRegressor"),
 )
-# What they fitted is all in their ``cv_results_``.
+# Searches whose ``cv_results_`` list every candidate that they fitted.
 _SEARCHES = (
     *("GridSearchCV", "RandomizedSearchCV"),
     *("HalvingGridSearchCV", "HalvingRandomSearchCV"),
@@ -332,19 +335,19 @@ def _kept(part: Any) -> list[Any]:
 
 
 def _n_gone(part: Any) -> int:
-    """Return how many fits on folds a meta-estimator of copies does not keep."""
+    """Return the number of fits on folds that a meta-estimator of copies made and did not keep."""
     keeps_all = hasattr(part, "n_estimators") or getattr(part, "ensemble", False)
     return 0 if keeps_all else n_folds_of(part.cv)
 
 
 def _is_a(value: Any, *names: str) -> bool:
-    """Whether a value is of a class of scikit-learn itself: one derived from it may fit more."""
+    """Return whether a value is of a named class of scikit-learn; a subclass may fit more."""
     kind = type(value)
     return kind.__name__ in names and kind.__module__.startswith("sklearn.")
 
 
 def _visit_copies(part: Any, inside: _Inside) -> None:
-    """Collect the fits that were kept, and those on folds that are gone."""
+    """Add the fits of copies of an ``estimator``: those kept, and those on folds that are gone."""
     name, kept, n_gone = type(part).__name__, _kept(part), _n_gone(part)
     samples = getattr(part, "estimators_samples_", [[0]] * len(kept))
     for one, sample in zip(kept, samples, strict=True):
@@ -365,14 +368,14 @@ def _visit_copies(part: Any, inside: _Inside) -> None:
 
 
 def _visit_unknown(part: Any, inside: _Inside) -> None:
-    """Collect the private fits that can be seen, and say that there may be others."""
+    """Add the private fits among the attributes of an unknown part; others may be uncounted."""
     for one in folds.estimators(getattr(part, "__dict__", {})):
         within = _visit(one)
-        if within.last is not None:
+        if within.final_guarantee is not None:
             inside.add(within)
         elif type(one) is FrozenEstimator:
             inside.outside += within.outside
-    if inside.last is not None or folds.holds_private(part):
+    if inside.final_guarantee is not None or folds.holds_private(part):
         kind = type(part).__name__
         inside.outside.append(f"{_NOT_COUNTED}{kind} fitted or learned beside what it kept")
     else:
@@ -380,11 +383,11 @@ def _visit_unknown(part: Any, inside: _Inside) -> None:
 
 
 def planned_fits(candidate: Any, fitted: Any) -> list[PrivacyGuarantee]:
-    """Return what each private fit in a fit of a candidate costs, by facts of a fitted one."""
+    """Return the guarantees of the fits in one fit of `candidate`, at the sizes of `fitted`."""
     if type(candidate) is FrozenEstimator or not folds.holds_private(candidate):
         return []
     is_private = folds.is_private(candidate)
-    # which follows from the parameters alone
+    # a planned guarantee follows from the parameters alone
     if is_private and hasattr(candidate, "planned_guarantee"):
         return [candidate.planned_guarantee()]
     if is_private and hasattr(candidate, "plan"):
@@ -439,12 +442,12 @@ def _costliest_event(event: Any, budget: Budget) -> Any:
 
 
 def _candidate(search: Any, parameters: Mapping[str, Any]) -> Any:
-    """Return what a search fits with these parameters."""
+    """Return a clone of a search's estimator with these parameters."""
     return clone(search.estimator).set_params(**clone(parameters, safe=False))
 
 
 def _check_unchanged(template: Any, fitted: Any, kind: str) -> None:
-    """Refuse a template that costs something else by now than when its folds were fitted."""
+    """Refuse a template whose ε, δ or rows_per_person were changed after the fit."""
     now, then = template.get_params(), fitted.get_params()
     for name in now.keys() & then.keys():
         if name.rpartition("__")[2] in _COSTLY and now[name] != then[name]:
@@ -462,12 +465,12 @@ def _unknown(kind: type) -> UnsupportedMechanismError:
 
 
 def n_folds_of(cv: Any) -> int:
-    """Return how many folds a splitter makes."""
-    if isinstance(cv, str | float):  # "prefit", or one part that is held out
+    """Return the number of folds of a splitter, or raise if it depends on the records."""
+    if isinstance(cv, str | float):  # "prefit" has no fold; a fraction holds out one part
         return int(isinstance(cv, float))
     try:
         n_folds = int(check_cv(cv).get_n_splits())
-    except (TypeError, ValueError):  # it follows from the records
+    except (TypeError, ValueError):  # the number follows from the records
         n_folds = 0
     if n_folds < 1:
         raise _unknown(type(cv))
@@ -475,7 +478,7 @@ def n_folds_of(cv: Any) -> int:
 
 
 def _steps(part: Any) -> dict[str, Any] | None:
-    """Return what a pipeline, column transformer or union fits, by name; None of others."""
+    """Return the steps of a pipeline, column transformer or union by name; None for others."""
     if type(part) in (Pipeline, FeatureUnion):
         return dict(part.steps if type(part) is Pipeline else part.transformer_list)
     if type(part) is not ColumnTransformer:

@@ -1,4 +1,4 @@
-"""Who is in which of several fits, and whether public facts alone decide that."""
+"""Folds inside a fitted object: whether public facts alone decide which records are in which."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import PrivacyGuarantee
 
-# A subclass may split by anything, so these count by their very type.
+# Splitters by position. A subclass may split by anything, so the exact type is compared.
 _BY_POSITION = (
     *(splitters.KFold, splitters.RepeatedKFold, splitters.ShuffleSplit),
     *(splitters.LeaveOneOut, splitters.LeavePOut, splitters.TimeSeriesSplit),
@@ -40,18 +40,18 @@ def folds_outside(part: Any) -> list[str]:
 
 
 def folds_groupings(part: Any) -> list[str]:
-    """Return by which public facts the folds in an estimator are dealt, by name."""
+    """Return the names of the public facts that decide the folds inside an estimator."""
     return [name for _, cv in _folds_in(part) for name in groupings_of(cv)]
 
 
 def groupings_of(cv: Any) -> list[str]:
-    """Return by which public facts a splitter deals, by name."""
-    named = vars(type(cv)).get("_groupings")
+    """Return the names of the public facts that decide the folds of a splitter."""
+    named = vars(type(cv)).get("_grouping_names")
     return [] if named is None else list(named(cv))
 
 
 def list_outside(fitted: Any, cv: Any) -> list[str]:
-    """Describe what no total covers of a list of models on folds of a splitter."""
+    """Describe the folds of a list of models where private values may decide who is in which."""
     models = estimators(fitted) if isinstance(fitted, list | tuple) else []
     # one fit may be there several times, as copies of it
     models = list({getattr(one, "_fit_key", None) or id(one): one for one in models}.values())
@@ -78,8 +78,8 @@ def is_ours(value: Any) -> bool:
 
 
 def holds_private(value: Any) -> bool:
-    """Return whether something, or what is in it, is private."""
-    return any(map(is_private, held(value)))
+    """Return whether an object, or any estimator inside it, is private."""
+    return any(map(is_private, estimators_inside(value)))
 
 
 def estimators(value: Any) -> list[Any]:
@@ -93,14 +93,14 @@ def estimators(value: Any) -> list[Any]:
     return [value] if hasattr(value, "get_params") and not isinstance(value, type) else []
 
 
-def held(value: Any, *, frozen: bool = True) -> Iterator[Any]:
-    """Yield the estimators in something, itself first; fitted before only where asked for."""
+def estimators_inside(value: Any, *, frozen: bool = True) -> Iterator[Any]:
+    """Yield the estimators inside an object, itself first; those fitted before only if `frozen`."""
     for one in estimators(value):
         if frozen or type(one) is not FrozenEstimator:
             yield one
             for name, inner in one.get_params(deep=False).items():
                 listed = [each for _, each in candidates_of(inner)] if name in SPACES else inner
-                yield from held(listed, frozen=frozen)
+                yield from estimators_inside(listed, frozen=frozen)
 
 
 def candidates_of(spaces: Any) -> Iterator[tuple[str, Any]]:
@@ -112,9 +112,9 @@ def candidates_of(spaces: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _folds_in(part: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield what owns a splitter, and the splitter, where some of what it fits is private."""
-    for owner in held(part):
-        if any(map(is_private, held(owner, frozen=False))):
+    """Yield pairs (owner, splitter) of the splitters whose owner fits a private estimator."""
+    for owner in estimators_inside(part):
+        if any(map(is_private, estimators_inside(owner, frozen=False))):
             own = owner.get_params(deep=False)
             if "cv" in own:
                 yield owner, own["cv"]
@@ -137,7 +137,7 @@ def _decided(cv: Any, owner: Any) -> str | None:
     if cv is None or isinstance(cv, Real):  # stratified where scikit-learn sees a classifier
         by_label = is_classifier(owner) or is_classifier(getattr(owner, "estimator", owner))
         return f"which labels decide (cv={cv!r} of a classifier)" if by_label else None
-    if type(cv) in _BY_POSITION or "_groupings" in vars(type(cv)):
+    if type(cv) in _BY_POSITION or "_grouping_names" in vars(type(cv)):
         return None
     kind = type(cv).__name__
     if isinstance(cv, _BY_LABEL):

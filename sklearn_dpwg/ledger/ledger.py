@@ -35,7 +35,7 @@ _SECONDS_TO_WAIT = 600.0
 ELSEWHERE = "fits in other processes, which count where they open a ledger of the same file"
 
 # The open ledgers of this process: of all its threads, as those of a pool inherit no context.
-_open: list[PrivacyLedger] = []
+_open_ledgers: list[PrivacyLedger] = []
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def spending(
     is_paid: bool = False,
     before: Sequence[StartCost] = (),
 ) -> Iterator[None]:
-    """Charge what happens inside to every open ledger; refuse it, charging none, before it starts.
+    """Charge the block inside to every open ledger, or raise before it starts and charge none.
 
     At a failure nothing is charged if ``noise`` lists no ``draws``; else, or if something ``also``
     was released, the error says that the whole budget is spent, as where a run fails may depend on
@@ -97,12 +97,12 @@ def spending(
 
 
 def _charge(rows: Sequence[LedgerRow], key: str) -> list[PrivacyLedger]:
-    """Charge rows to every open ledger, or to none; return those in which a key is new."""
-    one_each = {ledger._place: ledger for ledger in list(_open)}
-    with ExitStack() as all_or_none:  # in one order: none waits in a circle
+    """Charge rows to every open ledger, or to none; return the ledgers in which `key` is new."""
+    ledger_of_place = {ledger._place: ledger for ledger in list(_open_ledgers)}
+    with ExitStack() as all_or_none:  # locked in sorted order, so that no two fits deadlock
         return [
             ledger
-            for _, ledger in sorted(one_each.items())
+            for _, ledger in sorted(ledger_of_place.items())
             if key in ledger._reserve(all_or_none.enter_context(ledger._transaction()), rows)
         ]
 
@@ -185,12 +185,12 @@ class PrivacyLedger:
 
     def __enter__(self) -> Self:
         """Count from now on."""
-        _open.append(self)
+        _open_ledgers.append(self)
         return self
 
     def __exit__(self, *exception: object) -> None:
         """Count no more; what was charged stays charged."""
-        _open.remove(self)
+        _open_ledgers.remove(self)
 
     @property
     def rows(self) -> list[LedgerRow]:
@@ -237,7 +237,7 @@ class PrivacyLedger:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Read and write while all others wait; an error undoes what was written."""
+        """Yield a connection that no other process or thread shares; an error rolls back."""
         if self._memory is None:
             opened: Any = closing(_connection(self._place))
         else:
@@ -247,11 +247,11 @@ class PrivacyLedger:
             yield connection
 
     def _reserve(self, connection: sqlite3.Connection, rows: Sequence[LedgerRow]) -> list[str]:
-        """Charge rows of new keys together, or refuse them; return these keys."""
+        """Write rows of new keys, or raise if they exceed the budget; return the new keys."""
         charged = {row.key: row for row in _rows(connection)}
         new: dict[str, LedgerRow] = {}
         for row in rows:
-            if row.key in charged:  # nobody takes back what another fit relies on
+            if row.key in charged:  # spent, not reserved: another fit starts from this one
                 connection.execute("UPDATE entries SET state = 'spent' WHERE key = ?", (row.key,))
             else:
                 new.setdefault(row.key, row)
@@ -272,7 +272,7 @@ class PrivacyLedger:
         return list(new)
 
     def _settle(self, key: str, *, spent: bool) -> None:
-        """Commit a reservation, or take it back where nothing was released or relies on it."""
+        """Mark a reserved entry as spent, or delete it if nothing was released."""
         change = "UPDATE entries SET state = 'spent'" if spent else "DELETE FROM entries"
         with self._transaction() as connection:
             connection.execute(f"{change} WHERE key = ? AND state = 'reserved'", (key,))
@@ -281,7 +281,7 @@ class PrivacyLedger:
         return self._joint(rows).epsilon if rows else 0.0
 
     def _joint(self, rows: Sequence[LedgerRow]) -> PrivacyGuarantee:
-        """Return what all promise together, to the neighbours that are asked for."""
+        """Return the joint guarantee of rows at the ledger's δ, for its `neighbours`."""
         each = [row.guarantee for row in rows]
         if self.neighbours is not None:
             each = [guarantee.under(self.neighbours) for guarantee in each]

@@ -1,8 +1,7 @@
-"""Fit, then release: the way that a private search, thresholds and calibration share.
+"""Base of private searches, thresholds and calibration: fit a private model, then release more.
 
-A joint budget is planned from public facts, a private model is fitted inside of it, what it does to
-the same records is released, and what is kept states the guarantee of all that. A search releases
-the noisy score of each run's worst group, as below; thresholds and calibration a histogram.
+One budget pays for both: the model, and a statistic of its predictions for the same records. For a
+search that is the noisy score of the worst group, below; for the others a histogram.
 """
 
 from __future__ import annotations
@@ -73,14 +72,14 @@ class FitThenRelease(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
         return self
 
     def _records(self, X: Any, y: Any, groups: Any, model: Any = None) -> tuple[Any, Any, Any]:
-        """Return rows without the columns of groups, targets and groups, of the same records."""
+        """Return X without the columns of groups, y, and the groups, all of one length."""
         _, y, groups = same_rows(X=X, y=y, groups=groups)
         return without_groups(X, self.group_by, model), y, find_groups(X, groups, self.group_by)
 
     def _private_step(self, estimator: Any) -> Any:
-        """Return the private model at the end of a pipeline, or refuse what does not fit in here.
+        """Return the private model, the last step of a pipeline; refuse steps that learn before it.
 
-        What learns in front of it would be in no guarantee.
+        No guarantee would cover what earlier steps learn.
         """
         final, name = last_step(estimator), type(self).__name__
         if not isinstance(final, DPWorstGroupClassifier | DPWorstGroupRegressor):
@@ -131,12 +130,12 @@ class FitThenRelease(PlainlyStored, MetaEstimatorMixin, BaseEstimator):
 
 
 def last_step(estimator: Any) -> Any:
-    """Return the model at the end of a pipeline, or what is none."""
+    """Return the last step of a pipeline, or an estimator that is no pipeline as it is."""
     return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
 
 
 def learn_nothing(model: Any, X: Any, y: Any, groups: Any) -> Any:
-    """Give a model its form, so that what is wrong shows for free, and return its last step."""
+    """Set the fitted attributes with weights of 0, to raise errors for free; return the model."""
     final = last_step(model)
     if final is not model and len(model.steps) > 1:
         X = model[:-1].fit_transform(X, y)
@@ -162,12 +161,12 @@ GRID = 2.0**-20
 def split(
     codes: Indices, labels: NDArray[np.object_] | None, test_size: Any, rng: np.random.Generator
 ) -> tuple[Indices, Indices]:
-    """Hold out a fraction of each group at random places; without labels, of all records."""
+    """Return positions to fit on, and to hold out: a random fraction of each labelled group."""
     fraction = open_unit(test_size, "test_size")
     parts = {"X": np.arange(len(codes))}
     if labels is not None:
-        each = enumerate(labels)
-        parts = {f"group {label!r}": np.flatnonzero(codes == code) for code, label in each}
+        pairs = enumerate(labels)
+        parts = {f"group {label!r}": np.flatnonzero(codes == code) for code, label in pairs}
     train, held_out = [], []
     for name, members in parts.items():
         shuffled, n_held_out = rng.permutation(members), math.ceil(fraction * len(members))
@@ -184,10 +183,10 @@ def split(
 def release_held_out_sizes(
     plan: Any, codes: Indices, n_groups: int, n_held_out: int, seed: int | None
 ) -> FloatArray:
-    """Release the counts of hidden groups, and return the public fraction of each that is held out.
+    """Return noisy numbers of held-out records of each hidden group, (n_groups,).
 
-    It stands for sizes in all runs alike. A group with a count not above the floor may be empty,
-    and has 0; one that has all records has no count.
+    These are the released counts times the fraction held out; every run divides by them. A count up
+    to the floor, of a group that may be empty, becomes 0. One group alone needs no count.
     """
     release = plan.counts
     noise = NoiseSource(seed, [] if release is None else [release])
@@ -200,18 +199,18 @@ def release_held_out_sizes(
 def worst_score(
     scores: FloatArray, codes: Indices, sizes: FloatArray | None = None
 ) -> tuple[float, float]:
-    """Return the worst group's score, and how far one record moves it.
+    """Return the smallest mean score of a group, and its sensitivity to one replaced record.
 
-    Where groups are public a record moves its group's mean by at most one over the group's size.
-    Where what was released stands for sizes, one that stays in its group moves one mean by one over
-    the divisor, and one that leaves it two by half of that at most, as scores count from the middle
-    of their range. The smallest mean moves by no more. Groups that may be empty are left out; where
-    all may, all records are one.
+    Scores are in [0, 1], so a record moves the mean of a public group by at most 1 / group size.
+    Hidden groups have released `sizes`, and scores count from 1/2: a record that stays moves one
+    mean by 1 / size, one that changes its group two means by half of that. Groups of size 0 are
+    left out; if all have size 0, all records are one group.
     """
     middle = 0.0 if sizes is None else 0.5
     centred = np.rint(scores / GRID) - middle / GRID
     if sizes is None:
         divisors = np.bincount(codes).astype(np.float64)
+        # the sensitivity grows by 2^-50 for each record, for rounding
         sums, n_rounded = np.bincount(codes, weights=centred), divisors.min()
     else:
         divisors, sums = np.array([float(len(scores))]), centred.sum(keepdims=True)
@@ -224,17 +223,18 @@ def worst_score(
 
 
 def record_scores(scoring: Scoring | None, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
-    """Return one score in [0, 1] a record, of which more is better; NaN counts 0."""
+    """Return the score of each record, (n_records,), in [0, 1]; more is better, NaN counts 0."""
     if scoring is not None:
         scores = np.asarray(scoring(estimator, X, y), dtype=np.float64)
     elif hasattr(last_step(estimator), "target_bounds"):
         low, high = (float(bound) for bound in last_step(estimator).target_bounds)
-        inside = np.clip(y.astype(np.float64), low, high)
-        errors = np.abs(np.clip(estimator.predict(X), low, high) - inside)
+        clipped = np.clip(y.astype(np.float64), low, high)
+        errors = np.abs(np.clip(estimator.predict(X), low, high) - clipped)
         scores = np.asarray(1.0 - errors / (high - low))
     else:
-        known = estimator.classes_
-        scores = (places(estimator.predict(X), known) == places(y, known)).astype(np.float64)
+        classes = estimator.classes_
+        is_right = places(estimator.predict(X), classes) == places(y, classes)
+        scores = is_right.astype(np.float64)
     if scores.shape != (len(y),):
         raise InputError(
             f"scoring must return one number a record, shape ({len(y)},), got shape {scores.shape}."
@@ -250,7 +250,7 @@ def noisy_score(
     held_out: tuple[Any, NDArray[Any], Indices],
     sizes: FloatArray | None = None,
 ) -> float:
-    """Return the noisy score of the worst group held out; what was released stands for sizes."""
+    """Return the worst group's score with Laplace noise of `multiplier` times its sensitivity."""
     X, y, codes = held_out
     release = Release("score", "laplace", multiplier, max_count=1)
     worst, sensitivity = worst_score(record_scores(scoring, candidate, X, y), codes, sizes)

@@ -72,12 +72,11 @@ _MAX_CANDIDATES = 1000  # that are all checked before the first run
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """What every run of a search may spend, from public facts alone; print it.
+    """Division of a search's budget among its runs, from public facts alone; print it.
 
-    Laplace noise on a score has ``score_multiplier`` times what one held-out record can move it.
-    Events of the guarantee are for who is fitted on and who is held out, and of a person with k
-    rows for each number of these that is fitted on. ``counts`` of hidden groups among all records
-    are released once before the first run.
+    ``score_multiplier`` is the scale of the Laplace noise on a score over its sensitivity. The
+    guarantee has one event for each number, 0 to k, of a person's k rows that is fitted on. The
+    ``counts`` of hidden groups are released once, before the first run.
     """
 
     mean_runs: float
@@ -95,7 +94,7 @@ class SearchPlan:
 
     @property
     def count_floor(self) -> int:
-        """Count up to which a hidden group may be empty, and is not scored."""
+        """Largest noisy count at which a hidden group may be empty, and is not scored."""
         return HiddenGroups(1, self.count_std).floor
 
     def __str__(self) -> str:
@@ -127,15 +126,14 @@ def plan_search(
     labels_are_stated: bool = True,
     rows_per_person: int | None = None,
 ) -> SearchPlan:
-    """Return the largest budget of a run with which the whole search keeps its own.
+    """Return the plan with the largest budget of a run at which the whole search keeps `budget`.
 
-    Where groups are hidden, a fraction of μ² goes to their counts, which all records pay for: 0
-    where there is one group, None where groups are public.
+    `count_fraction` of μ² goes to the counts of hidden groups: 0 for a single group, None where
+    groups are public.
 
-    Of a person's k rows some are fitted on and the others held out, which of them being no function
-    of what they hold. With a rows of k in a fit of μ, that costs the person aμ/k, and the others
-    move each score by at most k − a times what a record moves it. So there are k + 1 cases, all of
-    which keep the budget.
+    Random places, not values, decide which of a person's k rows are fitted on. If a of them are,
+    a fit of μ costs the person aμ/k, and the k − a others move each score by at most k − a times
+    the sensitivity to one record. All k + 1 cases must keep the budget.
     """
     from dp_accounting import dp_event
 
@@ -148,19 +146,23 @@ def plan_search(
         counts = Release(COUNTS, "gaussian", k / (math.sqrt(count_fraction) * budget.mu), 1)
 
     def event(mu: float, rate: float, n_fitted: int) -> DpEvent:
-        of_fit = dp_event.GaussianDpEvent(k / (n_fitted * mu)) if n_fitted else None
-        of_score = dp_event.LaplaceDpEvent(k / ((k - n_fitted) * rate)) if n_fitted < k else None
-        paid = [one for one in (of_fit, of_score) if one is not None]
-        run = paid[0] if len(paid) == 1 else dp_event.ComposedDpEvent(paid)
-        best = dp_event.RepeatAndSelectDpEvent(run, float(mean_runs), 1.0)
+        # cost of the search for a person with n_fitted of k rows fitted on, the others held out;
+        # rate = 1 / scale of the noise on a score, in units of what k rows move it
+        run_events = []
+        if n_fitted:
+            run_events.append(dp_event.GaussianDpEvent(k / (n_fitted * mu)))
+        if n_fitted < k:
+            run_events.append(dp_event.LaplaceDpEvent(k / ((k - n_fitted) * rate)))
+        run = run_events[0] if len(run_events) == 1 else dp_event.ComposedDpEvent(run_events)
+        best_run = dp_event.RepeatAndSelectDpEvent(run, float(mean_runs), 1.0)
         if counts is None:
-            return best
-        of_person = dp_event.GaussianDpEvent(counts.noise_multiplier / k)
-        return dp_event.ComposedDpEvent([of_person, best])
+            return best_run
+        count_event = dp_event.GaussianDpEvent(counts.noise_multiplier / k)
+        return dp_event.ComposedDpEvent([count_event, best_run])
 
-    mu = _largest(lambda mu: event(mu, 1.0, k), budget, start=budget.mu)
-    rate = _largest(lambda rate: event(1.0, rate, 0), budget, start=budget.epsilon)
-    # divided rows cost less wherever we looked; a plan where they do not is refused below
+    mu = _largest(lambda mu: event(mu, 1.0, n_fitted=k), budget, start=budget.mu)
+    rate = _largest(lambda rate: event(1.0, rate, n_fitted=0), budget, start=budget.epsilon)
+    # mixed cases, 0 < a < k, usually cost less; guarantee_of_events refuses the plan otherwise
     events = [event(mu, rate, a) for a in range(k, -1, -1)]
     hides_groups = count_fraction is not None
     *public, _ = HiddenGroups(1, labels_are_stated=labels_are_stated).public_facts
@@ -178,7 +180,7 @@ def plan_search(
 
 
 def _largest(event: Callable[[float], DpEvent], budget: Budget, *, start: float) -> float:
-    """Return the largest ratio of signal to noise whose selection keeps the budget."""
+    """Return the largest ratio of signal to noise, up to `start`, whose event keeps the budget."""
 
     def excess(log_size: float) -> float:
         return epsilon_of(event(math.exp(log_size)), budget.delta) - budget.epsilon
@@ -204,7 +206,7 @@ def count_runs(plan: SearchPlan, rng: np.random.Generator) -> int:
 
 
 def known_candidates(distributions: Any) -> list[dict[str, Any]]:
-    """Return all candidates that can be listed, or one, which tells whether a run goes through."""
+    """Return all candidates to check before a search, or a drawn one if they cannot be listed."""
     spaces = [distributions] if isinstance(distributions, Mapping) else list(distributions)
     drawn = any(hasattr(each, "rvs") for space in spaces for each in space.values())
     if not drawn and 0 < len(grid := ParameterGrid(distributions)) <= _MAX_CANDIDATES:
@@ -213,7 +215,7 @@ def known_candidates(distributions: Any) -> list[dict[str, Any]]:
 
 
 def check_releases(guarantee: PrivacyGuarantee, parameters: Mapping[str, Any]) -> None:
-    """Refuse a candidate by name if its fit is not one Gaussian release of the run's budget."""
+    """Refuse a candidate whose fit has releases that are not Gaussian."""
     if not all(is_gaussian(event) for event in guarantee.events):
         raise UnsupportedMechanismError(
             f"the candidate {dict(parameters)!r} has releases that are not all Gaussian, which a "
@@ -229,7 +231,7 @@ def _protected(final: Any) -> dict[str, Any]:
 
 
 def _of_best(name: str, returned: str, shape: str) -> Any:
-    """Return a method of the search that is the best model's, if that has it."""
+    """Return a method of the search that calls the method `name` of the best model."""
 
     def method(self: Any, X: Any) -> NDArray[Any]:
         check_is_fitted(self)
@@ -364,11 +366,11 @@ class DPSearchCV(FitThenRelease):
         return self.plan().guarantee
 
     def _fit(self, X: Any, y: Any, groups: Any) -> None:
-        """Search; before the first run one is gone through with a model that learned nothing."""
+        """Check all inputs with a model of weights 0, run the search, and keep the best run."""
         plan = self.plan()
         hides_groups, known = plan.hides_groups, known_candidates(self.param_distributions)
         X, y, groups = self._records(X, y, groups)
-        # what is wrong with the records shows here, in the words that a fit of one has for it
+        # errors in the records are raised here, as a fit of one candidate raises them
         tried = self._in_budget(known[0], plan)
         form = learn_nothing(tried, X, y, groups)
         X, y = indexable(X, np.ravel(np.asarray(y)))
@@ -427,7 +429,7 @@ class DPSearchCV(FitThenRelease):
             kept.privacy_, kept._fit_key = guarantee, key
 
     def _in_budget(self, parameters: Mapping[str, Any], plan: SearchPlan) -> Any:
-        """Return an unfitted candidate with the budget of a run, or refuse it by name."""
+        """Return an unfitted candidate with the budget of a run; refuse parameters of privacy."""
         candidate = clone(self.estimator).set_params(**clone(dict(parameters), safe=False))
         final, given = self._private_step(candidate), _protected(last_step(self.estimator))
         changed = [name for name, value in _protected(final).items() if value != given[name]]

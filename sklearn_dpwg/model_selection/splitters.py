@@ -1,4 +1,4 @@
-"""Folds that public facts decide."""
+"""Folds that depend on public facts alone."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ class PublicKFold(KFold):
             return MetadataRequest(owner=self)
         return super().get_metadata_routing()
 
-    def _groupings(self) -> tuple[str, ...]:
-        """Name for `privacy_of` what a record must keep, so that nobody's fold changes."""
+    def _grouping_names(self) -> tuple[str, ...]:
+        """Return the names of the public keys that decide the folds, for `privacy_of`."""
         return tuple(f"key of folds: {name}" for name in grouping_names(None, self.key))
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Indices, Indices]]:
@@ -105,21 +105,22 @@ class PublicKFold(KFold):
             places = np.arange(n_records) if rng is None else rng.permutation(n_records)
             folds = places % self.n_splits
         else:
-            folds = self._hashed(X, n_records, b"" if rng is None else rng.bytes(16))
-        held = np.zeros((codes.max(initial=0) + 1, self.n_splits), dtype=np.intp)
-        np.add.at(held, (codes, folds), 1)
-        rare = int(held.min(axis=1).argmin())
-        if not held[rare].all():
-            name = "X" if labels is None else f"group {labels[rare]!r}"
+            folds = self._folds_of_keys(X, n_records, salt=b"" if rng is None else rng.bytes(16))
+        counts = np.zeros((codes.max(initial=0) + 1, self.n_splits), dtype=np.intp)
+        np.add.at(counts, (codes, folds), 1)  # records of each group in each fold
+        rarest = int(counts.min(axis=1).argmin())
+        if not counts[rarest].all():
+            name = "X" if labels is None else f"group {labels[rarest]!r}"
+            n_filled = np.count_nonzero(counts[rarest])
             raise InputError(
                 f"n_splits={self.n_splits} folds must each hold records of every group: {name} has "
-                f"{held[rare].sum()}, and {np.count_nonzero(held[rare])} fold(s) hold any."
+                f"{counts[rarest].sum()}, and {n_filled} fold(s) hold any."
             )
         for fold in range(self.n_splits):
             yield np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
 
-    def _hashed(self, X: Any, n_records: int, salt: bytes) -> Indices:
-        """Return the fold of each record by a hash of its key, the same on every machine."""
+    def _folds_of_keys(self, X: Any, n_records: int, salt: bytes) -> Indices:
+        """Return the fold of each record: a hash of its key modulo n_splits, the same anywhere."""
         try:
             codes, keys = encode_groups(select_groups(X, self.key), n_records, None)
         except InputError as error:
@@ -131,5 +132,5 @@ class PublicKFold(KFold):
 
 
 def _text(key: Any) -> str:
-    """Return a key as text: among strings an array writes 7.0 where it held 7 before."""
+    """Return a key as text; 7.0 and 7 are the same text, as arrays may turn ints to floats."""
     return ",".join(map(_text, key)) if isinstance(key, tuple) else str(key).removesuffix(".0")

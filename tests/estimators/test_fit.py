@@ -34,7 +34,7 @@ def test_fitted_attributes_are_the_documented_ones(task):
     # anything else that a fit leaves behind, a pickle would hold too
     left = set(vars(fitted)) - set(fitted.get_params(deep=False))
     assert left == documented - {"group_weights_"} | {
-        *("_group_weights", "_groupings", "_fit_key", "_start_costs")
+        *("_group_weights", "_grouping_names", "_fit_key", "_start_costs")
     }
 
 

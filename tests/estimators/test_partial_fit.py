@@ -129,7 +129,7 @@ def test_secrets_are_not_copied(one_output, how):
     assert np.array_equal(other.predict(X), estimator.predict(X))
     assert other.privacy_ == estimator.privacy_
     for each in (other, COPIES[how](other)):
-        assert not hasattr(each, "_open")
+        assert not hasattr(each, "_open_game")
         before = dict(vars(each))
         with pytest.raises(RuntimeError, match="running sums and unused noise are secrets, which"):
             each.partial_fit(*part)
@@ -145,14 +145,14 @@ def test_a_pickle_holds_no_secret(binary):
     """Nothing in it but what an observer of the fitted attributes has."""
     estimator = make(binary).partial_fit(*make_part(binary, 0))
     state = estimator.__getstate__()
-    secrets = set(map(id, vars(estimator._open).values()))
+    secrets = set(map(id, vars(estimator._open_game).values()))
     shared = {id(estimator.plan_), id(estimator._fit_key)}  # the key is a name drawn at random
     assert not secrets & set(map(id, state.values())) - shared
-    assert "_open" not in state
+    assert "_open_game" not in state
     public = {name for name in state if name.endswith("_") and not name.startswith("_")}
     own = set(estimator.get_params(deep=False))
     assert set(state) - public - own <= {
-        "_group_weights", "_groupings", "_why_closed", "_fit_key", "_start_costs",
+        "_group_weights", "_grouping_names", "_why_closed", "_fit_key", "_start_costs",
     }  # fmt: skip
 
 
@@ -233,7 +233,7 @@ def test_one_half_of_a_fork_goes_on(binary):
 
 def test_one_thread_at_a_time(binary, monkeypatch):
     estimator = make(binary).partial_fit(*make_part(binary, 0))
-    game = type(estimator._open.game)
+    game = type(estimator._open_game.game)
     real, errors = game.advance, []
 
     def advance(self, *args):
