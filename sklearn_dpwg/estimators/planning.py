@@ -28,9 +28,8 @@ from sklearn_dpwg.solvers.counts import COUNT_FRACTION, COUNTS, RESERVED, CountS
 
 Outcome = TypeVar("Outcome")
 
-# The cost of some plans is known only after planning. They are planned again at a scaled budget,
-# which asks for a fraction `_TARGETED` of the stated cost, `_MAX_PLANS` times at most, until the cost is
-# a fraction of at least `_CLOSE` of the stated.
+# Some plans tell their cost afterwards only. They are planned again, `_MAX_PLANS` times at most, at
+# a budget scaled towards `_TARGETED` times the stated cost, until `_CLOSE` times it is reached.
 _TARGETED, _MAX_PLANS, _CLOSE = 0.999, 12, 0.995
 
 
