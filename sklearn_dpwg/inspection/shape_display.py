@@ -61,7 +61,7 @@ def shape_functions(model: Any, schema: Any = None, *, of: Hashable = None) -> t
     """
     inner, schema = parts_of(model, schema)
     weights, effects = _weights_of(inner, of), dict[str, Effect]()
-    for one in schema._seen():  # pairs after the columns that they are of
+    for one in schema._shown_columns():  # pairs after the columns that they are of
         shown = one.name, one.values, one.effects(weights), one.is_number, one.may_be_missing
         effects[one.name] = Effect(*shown, tuple(effects[name] for name in one.of))
     return tuple(sorted(effects.values(), key=lambda one: -one.size))

@@ -286,7 +286,7 @@ class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
             OneToOneFeatureMixin.get_feature_names_out(self, input_features)  # refuses others
         return np.array(self._schema().feature_names, dtype=object)
 
-    def _seen(self) -> list[Seen]:
+    def _shown_columns(self) -> list[Seen]:
         """Return what is shown of each column: its levels, or points of its range."""
         schema, first, columns = self._schema(), 0, []
         for key, column in schema.blocks.items():

@@ -18,7 +18,7 @@ from sklearn_dpwg._checks import FloatArray, whole_number, without_weights
 from sklearn_dpwg.data.frames import PlainlyStored, in_memory
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.ledger.ledger import spending
-from sklearn_dpwg.preprocessing.columns import to_unit_interval
+from sklearn_dpwg.preprocessing.columns import scale_to_bounds
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, Release, calibrate
 from sklearn_dpwg.privacy.release import check_delta
 from sklearn_dpwg.privacy.sensitivity import grid_step
@@ -171,7 +171,7 @@ class BoundedScaler(OneToOneFeatureMixin, FreeByBounds):
         self.row_norm_ = math.sqrt(rows.shape[1])
 
     def _scaled(self, X: FloatArray) -> FloatArray:
-        return to_unit_interval(X, self.low_, self.high_)
+        return scale_to_bounds(X, self.low_, self.high_)
 
 
 # (v, SQUARE_WEIGHT·v²) moves no more than v alone on [-1, 1]: see the notes of the class. Rounded
@@ -296,7 +296,7 @@ class DPStandardScaler(OneToOneFeatureMixin, ByBounds):
         X, low, high = self._bounded(X)
         n_records, n_columns = X.shape
         step, key = grid_step(2.0, n_records), uuid4().hex
-        sums = _exact_sums(to_unit_interval(X, low, high), step)
+        sums = _exact_sums(scale_to_bounds(X, low, high), step)
         guarantee, noise_std = self.planned_guarantee(), 0.0
         noise: Any = SimpleNamespace(draws=("exact moments",))  # are a release too
         if guarantee.is_private:

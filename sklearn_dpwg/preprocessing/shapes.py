@@ -32,7 +32,7 @@ from sklearn_dpwg.preprocessing.columns import (
     check_none_missing,
     feature_name,
     norm_bound,
-    to_unit_interval,
+    scale_to_bounds,
 )
 from sklearn_dpwg.preprocessing.scalers import Bounds, FreeByBounds
 
@@ -128,9 +128,9 @@ def parts_of(model: Any, schema: Any) -> tuple[Any, Any]:
     """Return the estimator and its transformer."""
     inner = getattr(model, "best_estimator_", model)
     if hasattr(inner, "steps"):
-        schema = next((s for _, s in inner.steps if hasattr(s, "_seen")), schema)
+        schema = next((s for _, s in inner.steps if hasattr(s, "_shown_columns")), schema)
         inner = inner.steps[-1][1]
-    if not hasattr(schema, "_seen"):
+    if not hasattr(schema, "_shown_columns"):
         raise InputTypeError(
             f"schema must be the PublicSchema or PublicShapes in front of the model, got "
             f"{type(schema).__name__}."
@@ -330,7 +330,7 @@ class PublicShapes(FreeByBounds):
 
     def _scaled(self, X: FloatArray) -> FloatArray:
         low, high = self._low[self._bent], self._high[self._bent]
-        unit, rest = to_unit_interval(X[:, self._bent], low, high), X[:, ~self._bent]
+        unit, rest = scale_to_bounds(X[:, self._bent], low, high), X[:, ~self._bent]
         if rest.size:
             largest = np.abs(rest).max(axis=1, initial=self._rest_norm, keepdims=True)
             norms = largest * np.linalg.norm(rest / largest, axis=1, keepdims=True)
@@ -342,7 +342,7 @@ class PublicShapes(FreeByBounds):
         """Return what writes where a number lies between the bounds of each column."""
         return [Number(low, high)._at for low, high in zip(self._low, self._high, strict=True)]
 
-    def _seen(self) -> list[Seen]:
+    def _shown_columns(self) -> list[Seen]:
         """Return what is shown of each column, of those that pass through a line."""
         check_is_fitted(self)
         names, ends = OneToOneFeatureMixin.get_feature_names_out(self), self._ends()
