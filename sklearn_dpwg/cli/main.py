@@ -254,10 +254,7 @@ def audit(
     reference_label = None if reference is None else label_of(reference, facts)
     for name in ("jinja2", "matplotlib") if output is not None else ():
         import_module(name)  # fails before the budget is spent, not after
-    book, outputs = (
-        make_ledger(**ledger),
-        [path for path in (json_file, output) if path is not None],
-    )
+    book, outputs = make_ledger(**ledger), [file for file in (json_file, output) if file]
     with ExitStack() as files:
         parts = {path: files.enter_context(written(path, overwrite=overwrite)) for path in outputs}
         kind: Any = "decisions" if scores is None else "scores"
@@ -278,9 +275,8 @@ def audit(
                 kind=kind,
                 same_records_as=fitted if same_records else None,
             )
-        verdict = None
-        if fail_below is not None:
-            verdict = result.verdict(metric, fail_below, reference=reference_label)
+        terms = (metric, fail_below)
+        verdict = None if fail_below is None else result.verdict(*terms, reference=reference_label)
         if json_file is not None:
             parts[json_file].write_text(result.to_json(), encoding="utf-8")
         if output is not None:
@@ -300,7 +296,7 @@ def audit(
 
 
 def make_model(facts: TableSchema, shapes: str, **parameters: Any) -> Pipeline:
-    """Return the pipeline to fit: schema and classifier, or regressor where there are no classes."""
+    """Return the pipeline to fit: schema and classifier, or regressor if there are no classes."""
     schema = facts.schema.set_params(shapes=shapes)
     parameters |= {"data_norm": 1.0, "group_labels": facts.group_labels}
     if schema.person is not None:
@@ -364,8 +360,7 @@ def predictions_of(model: Pipeline, X: pd.DataFrame, threshold: float | None) ->
     if len(by_class) != 2:
         raise InputError("threshold is for a model of two classes that has probabilities.")
     other, positive = by_class
-    chosen = by_class[positive] >= threshold
-    return pd.Series(np.where(chosen, positive, other), index=X.index)
+    return pd.Series(np.where(by_class[positive] >= threshold, positive, other), index=X.index)
 
 
 def sizes_of(text: str, facts: TableSchema) -> dict[Any, int]:

@@ -65,7 +65,7 @@ class Population:
         self._choose_groups(weights, rng)
 
     def _choose_groups(self, weights: FloatArray, rng: np.random.Generator) -> None:
-        """Build groups with optimum `coef`, in the notation of `make_worst_group_classification`."""
+        """Build groups with optimum `coef`; symbols are of `make_worst_group_classification`."""
         coef, n_hard, n_easy, n_features = self.coef, len(weights), self.n_easy, self.n_features
         n_atoms = _ATOMS_PER_FEATURE * n_features
         # the rows x_k, of norms from 0.5 to 1, and s_k, |a_k| and H_i's summands at the optimum

@@ -59,9 +59,7 @@ class DatasetEntry:
     target_bounds: tuple[float, float] | None = None  # of a regression, which clips to them
     target_unit: str = ""
     log_scaled: tuple[str, ...] = ()  # scaled by log(1 + value) between their bounds
-    derived: Mapping[str, list[str]] = field(
-        default_factory=dict
-    )  # computed columns, with the columns of the file they need
+    derived: Mapping[str, list[str]] = field(default_factory=dict)  # computed from which columns
     columns: tuple[str, ...] = ()  # of a file without a header
     csv: Mapping[str, Any] = field(default_factory=dict)  # how pandas reads the file
     dropped: Mapping[str, list[str]] = field(default_factory=dict)  # unused, by the reason
@@ -86,7 +84,7 @@ class DatasetEntry:
         return math.sqrt(len(self.numeric) + len(self.categories))
 
     def path(self, part: str) -> Path:
-        """Return the path of the file of a part; if there is none, the error says how to install."""
+        """Return the path of the file of a part; if it is absent, an error says how to install."""
         try:
             path = Path(str(distribution(self.package).locate_file(self.files[part])))
         except PackageNotFoundError:

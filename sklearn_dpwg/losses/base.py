@@ -271,8 +271,7 @@ def limited(
 ) -> tuple[FloatArray, FloatArray]:
     """Return values and derivatives of losses whose slopes are limited; None for no limits.
 
-    Beyond the scores where a loss reaches its limit it continues as a line. With several outputs
-    derivatives are shortened to the limit in norm, and values stay.
+    A steeper loss goes on as a line; with several outputs only its derivative is shortened.
     """
     values, slopes = loss.value_and_derivative(scores, targets)
     if limits is None:
@@ -383,14 +382,9 @@ def constants_at_the_ends(
         residuals = np.array([largest, -largest, bound, -bound])
         values, slopes = loss.value_and_derivative(residuals, np.zeros(4))
         supremum, zero_score, infimum = float(values.max()), float(values[2:].max()), 0.0
+    lipschitz = float(np.abs(slopes).max()) if lipschitz is None else lipschitz
     return LossConstants(
-        score_bound=score_bound,
-        lipschitz=float(np.abs(slopes).max()) if lipschitz is None else lipschitz,
-        infimum=infimum,
-        supremum=supremum,
-        zero_score=zero_score,
-        smoothness=smoothness,
-        derivative=derivative,
+        score_bound, lipschitz, infimum, supremum, zero_score, smoothness, derivative
     )
 
 

@@ -28,11 +28,10 @@ def make_loss(
 ) -> Loss:
     """Return the named loss, or a copy of an instance; refuse one that does not fit the task."""
     task = "regression" if kind == "regressor" else "binary" if n_classes == 2 else "multiclass"
-    losses_of_kind = [
-        known for known in LOSSES if (known.task == "regression") == (kind == "regressor")
-    ]
-    suitable = {known.name: known for known in losses_of_kind if known.task == task}
-    names = sorted({known.name for known in losses_of_kind})
+    is_regression = kind == "regressor"
+    candidates = [known for known in LOSSES if (known.task == "regression") == is_regression]
+    suitable = {known.name: known for known in candidates if known.task == task}
+    names = sorted({known.name for known in candidates})
     if isinstance(loss, str):
         if loss in suitable:
             return suitable[loss](**{"n_outputs": n_classes} if task == "multiclass" else {})

@@ -14,8 +14,7 @@ from scipy.special import softmax
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.risks import RiskFunctions
 
-# Relative reserve for rounding: norms count as larger by this times d + 16, so that weights that
-# round to the sphere are on it.
+# Norms count as larger by this times d + 16, so that weights that round to the sphere are on it.
 ON_SPHERE = 2.0**-51
 
 # Least ratio of smallest to largest diagonal entry of a Cholesky factor that is accurate enough.
@@ -54,10 +53,9 @@ def solve_saddle_point(
     """Solve the regularised worst-group problem on a ball to a certified gap.
 
     A small `mu_groups` is approached through larger ones, each solved roughly. If Newton's method
-    misses the tolerance and the constants L and H of the loss are passed, `accelerated_gradient`
-    takes over: with it any tolerance of at least ``attainable_gap`` is reached on every data set. A
-    Hessian costs far more than a step, so it is kept after a full step that leaves at most the
-    fraction `keep_hessian` of the gap.
+    misses the tolerance and L and H of the loss are passed, `accelerated_gradient` takes over and
+    reaches any tolerance of at least ``attainable_gap`` on every data set. A Hessian, far dearer
+    than a step, is kept after a full step that leaves at most `keep_hessian` of the gap.
     """
     center = np.zeros(risks.n_weights) if center is None else center
     weights = project_to_ball(center if start is None else start, radius)
@@ -92,10 +90,7 @@ def newton(
     max_steps: int,
     keep_hessian: float = 0.0,
 ) -> tuple[Evaluation, int]:
-    """Minimise a regularised objective on the ball by Newton's method with a line search.
-
-    Returns the objective's `Evaluation` at the last point, and the number of steps.
-    """
+    """Minimise a regularised objective on the ball by Newton's method; return also the steps."""
     at = objective.evaluate(weights)
     n_steps = 0
     hessian = None
@@ -146,7 +141,6 @@ def minimise_quadratic_on_ball(
     Cholesky factor tries ν = 0, in a twentieth of the time of an eigendecomposition. Eigenvalues
     are raised to `least_eigenvalue`, in case rounding made them smaller.
     """
-    # Q is symmetric: its transpose has the memory order of LAPACK and is not copied twice
     factor, failed = dpotrf(matrix.T, lower=True, clean=False)
     diagonal = np.diagonal(factor)
     if not failed and diagonal.min() > CURVED * diagonal.max():
@@ -322,8 +316,7 @@ def accelerated_gradient(
 ) -> tuple[Evaluation, int]:
     """Minimise a regularised objective by Nesterov's method within `iteration_cap` steps.
 
-    L need not hold outside the ball, so this variant never leaves it. Returns the evaluation at the
-    last point, and the number of steps.
+    L need not hold outside the ball, so this variant never leaves it. Returns also the steps.
     """
     cap = iteration_cap(objective, tolerance, lipschitz=lipschitz, smoothness=smoothness)
     total_smoothness = smoothness + objective.mu_weights + lipschitz**2 / objective.mu_groups

@@ -28,8 +28,7 @@ SAMPLE_DIVISOR, MIN_GROUP_SAMPLE = 8, 200
 SOLVE_RATIO, HESSIAN_RATIO = 20, 200
 # Fixed, so that results repeat: the samples save time and protect nobody.
 SEED = 0
-# From so many weights on Hessians are first in single precision; its error is below this times the
-# trace.
+# Number of weights from which Hessians are first in single precision, and its error per trace.
 WIDE, SINGLE = 500, 1e-7
 # A step that leaves more than RENEW of the gap asks for a new Hessian; with a new Hessian, one that
 # leaves more than DISTRUST asks for the Hessian of all records.
@@ -125,8 +124,7 @@ class _RoughCurvature:
 def nested_samples(risks: Risks) -> list[Risks]:
     """Return samples of the records, smallest first; each is part of the next.
 
-    The list is empty if groups overlap (`cells`): sampled cell by cell in unlike fractions, groups
-    would have other mixtures.
+    None if groups overlap: their `cells` in unlike fractions would make up other groups.
     """
     samples: list[Risks] = []
     if risks.cells is not None or max(risks.group_sizes) > MAX_RANKS:
@@ -204,8 +202,7 @@ def minimax_newton(
             pass
         else:
             step = target - point.weights
-            linear_risks = point.values + point.gradients @ step
-            fall = float(point.values.max() - linear_risks.max())
+            fall = float(point.values.max() - (point.values + point.gradients @ step).max())
             if fall - 0.5 * step @ hessian @ step <= enough > 0.0:
                 steps = start.n_newton_steps + n_steps
                 return SaddlePoint(target, mixture, gap=math.inf, n_newton_steps=steps)
@@ -403,22 +400,13 @@ def kinked_optimum(
     width, factor, n_steps = FIRST_WIDTH, 5.0, 0  # each stage divides the width by `factor`
     while True:
         smooth_loss = risks.loss.smoothed(width)
-        objective = RegularisedObjective(
-            risks=risks.with_loss(smooth_loss),
-            radius=radius,
-            prior=prior,
-            mu_weights=mu_weights,
-            mu_groups=STRENGTH * width,
-            center=center,
-        )
+        smooth_risks, mu_groups = risks.with_loss(smooth_loss), STRENGTH * width
+        objective = RegularisedObjective(smooth_risks, radius, prior, mu_weights, mu_groups, center)
         max_steps = 15 if len(path) > 1 and factor > 1.3 else 50
+        max_steps = min(max_steps, max_newton_steps - n_steps)
         stage_tolerance = max(tolerance / 4, 1e-3 * STRENGTH * width)
-        solution, n_taken = newton(
-            objective,
-            _predict(path, width, radius, center),
-            stage_tolerance,
-            min(max_steps, max_newton_steps - n_steps),
-        )
+        start = _predict(path, width, radius, center)
+        solution, n_taken = newton(objective, start, stage_tolerance, max_steps)
         n_steps += n_taken
         # lower bound on the optimum: the minimum over the ball of lines below the kinked losses
         lines = risks.with_loss(replace(smooth_loss, is_lines=True))

@@ -119,10 +119,9 @@ def plan_release(
 ) -> tuple[Plan | None, Release | None]:
     """Divide a budget: return the plan of the model and the release of the histogram.
 
-    `rows` is the number of rows per person. A frozen model has neither `plan_model` nor a plan: the
-    histogram gets all of ε and uses no δ. Else the histogram gets `fraction` of μ² and the model
-    the rest. Both costs add up exactly if the model's noise is Gaussian; if its batches are
-    sampled, its ε is lowered until the joint cost is within the budget.
+    `rows` is the number per person. A frozen model has no `plan_model`: the histogram gets all of ε
+    and uses no δ. Else it gets `fraction` of μ², the model the rest. With Gaussian noise the costs
+    add up exactly; with sampled batches the model's ε is lowered until both fit in the budget.
     """
     rows_per_person = rows or 1
     if budget.epsilon == math.inf:
@@ -156,11 +155,7 @@ def histogram_guarantee(
     seeded: bool = False,
     labels_stated: bool = True,
 ) -> PrivacyGuarantee:
-    """Return the guarantee of the histogram alone, for a person with `rows_per_person` rows.
-
-    `release` is None without privacy. Labels that are not stated, but read from the records, are
-    listed among the public facts.
-    """
+    """Return a person's guarantee for the histogram alone; `release` is None without privacy."""
     public = PUBLIC_FACTS if labels_stated else (*PUBLIC_FACTS, LABELS_THAT_OCCUR)
     terms: dict[str, Any] = {"public": public, "relation": Relation.REPLACE_ONE}
     if release is None:
@@ -171,10 +166,7 @@ def histogram_guarantee(
 
 
 def checked_edges(score_edges: ArrayLike | None, n_bins: int) -> FloatArray:
-    """Return the n_bins + 1 public edges of the bins of scores, from 0 to 1.
-
-    They are the stated inner edges, or by default evenly spaced in log odds.
-    """
+    """Return the n_bins + 1 public edges from 0 to 1: the stated ones, or even in log odds."""
     if score_edges is None:
         even_steps = np.linspace(-1.0, 1.0, whole_number(n_bins, "n_bins", least=2) + 1)
         return np.concatenate([[0.0], expit(LOG_ODDS * even_steps[1:-1]), [1.0]])
@@ -213,10 +205,7 @@ def release_counts(
 
 
 def positive_scores(model: Any, X: Any) -> FloatArray:
-    """Return each row's score of the second class, in [0, 1].
-
-    It is the model's probability, or else the logistic function of its decision value.
-    """
+    """Return scores of the second class in [0, 1]: probabilities, or expit of decision values."""
     in_memory(X=X)
     if hasattr(model, "predict_proba"):
         return np.asarray(model.predict_proba(X), dtype=np.float64)[:, 1]
@@ -258,9 +247,8 @@ def with_frozen(
 ) -> tuple[PrivacyGuarantee, tuple[StartCost, ...]]:
     """Return the joint guarantee of a frozen model and the histogram of its scores, and the costs.
 
-    `own` is the cost of the histogram. If both used the same records, both costs add up. If the
-    records are `held_out`, by the caller's word, each record is in one of two disjoint parts and
-    pays for that part only. A model without a guarantee is listed as public or as outside.
+    `own` is the cost of the histogram. On the same records both costs add up. If the records are
+    `held_out`, by the caller's word, each is in one of two disjoint parts and pays for that only.
     """
     holdings, histogram = holdings_of(model), own.guarantee
     if holdings.guarantee is None:
@@ -268,9 +256,9 @@ def with_frozen(
             fact = "the frozen model, which by the caller's word learned from none of these records"
             histogram = replace(histogram, public=(*histogram.public, fact))
         else:
-            everything = (f"{type(model.estimator).__name__}: all that it learned",)
-            unprotected = holdings.outside or everything
-            histogram = replace(histogram, outside=(*histogram.outside, *unprotected))
+            name = type(model.estimator).__name__
+            learned = holdings.outside or (f"{name}: all that it learned",)
+            histogram = replace(histogram, outside=(*histogram.outside, *learned))
         return histogram, (own._replace(guarantee=histogram),)
     together = joint_guarantee([holdings.guarantee, histogram], histogram.delta)
     # a model that the frozen one started from (`starts`) may have learned from these records
@@ -413,11 +401,7 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
     def _check_private(
         self, X: Any, y: Any, groups: Any
     ) -> tuple[Any, PostprocessingPlan, Codes, Any, Any]:
-        """Check records for a model to be fitted: errors show before any budget is spent.
-
-        Returns the unfitted model, the plan, each record's group code, the group labels, and
-        whether each record is of the second class.
-        """
+        """Check records before a fit; return model, plan, group codes, labels, is_positive."""
         model, private_step = self._model_to_fit()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the real fit repeats these warnings
@@ -480,8 +464,7 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
             histogram = replace(histogram, relation=within, groupings=names)
         own, spent = StartCost(uuid4().hex, type(self).__name__, histogram), list[str]()
         self._forget()
-        # the histogram's cost is reserved before the model is fitted and charged by itself, so
-        # that the ledger has room for both or refuses both
+        # reserve the histogram's cost before the model is charged: the ledger takes both or neither
         with spending(histogram, noise, own.what, self, key=own.key, also=spent):
             if frozen:
                 holdings = holdings_of(model)

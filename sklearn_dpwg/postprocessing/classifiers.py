@@ -261,11 +261,9 @@ class DPThresholdClassifier(ScorePostprocessor):
                 self.constraint, likely, edges, per_group, float(self.max_gap), self.miss_cost_
             )
         else:
-            likely = counted(self.constraint, likely)
             noisy_counts = counted(self.constraint, noisy.astype(np.float64))
-            self.thresholds_ = thresholds_of_fraction(
-                likely, noisy_counts, edges, per_group, float(self.fraction)
-            )
+            likely, share = counted(self.constraint, likely), float(self.fraction)
+            self.thresholds_ = thresholds_of_fraction(likely, noisy_counts, edges, per_group, share)
 
     def _is_chosen(self, scores: FloatArray, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
         return np.asarray(scores >= self.thresholds_[codes])
@@ -288,8 +286,7 @@ class DPThresholdClassifier(ScorePostprocessor):
         half_record = 0.5 / max(float(self.histogram_.sum()), 1.0)  # keeps logarithms finite
 
         @cache
-        def rates(edge: int) -> list[tuple[float, float, float]]:
-            """Return (estimate, low, high) of each group's selection rate from an edge up."""
+        def rates(edge: int) -> list[tuple[float, float, float]]:  # estimate, low, high by group
             if edge in (0, last_edge):  # everybody is chosen, or nobody
                 return [(float(edge == 0),) * 3] * len(self.group_labels_)
             audit = self.audit_.at(edges[edge])
@@ -321,11 +318,7 @@ class DPThresholdClassifier(ScorePostprocessor):
 
 
 def likely_counts(
-    noisy: ArrayLike,
-    edges: FloatArray,
-    noise_std: float,
-    trust: float = TRUST,
-    usual: float = 0.0,
+    noisy: ArrayLike, edges: FloatArray, noise_std: float, trust: float = TRUST, usual: float = 0.0
 ) -> FloatArray:
     """Estimate counts of at least 0, of shape (n_groups, 2, n_bins), by shrinking noisy ones.
 
@@ -345,8 +338,7 @@ def likely_counts(
     added = prior_records * np.sqrt(n_bins) + is_empty
     pooled_prior = prior_records * np.sqrt(n_groups)
     overall = _fraction(pooled[1], pooled.sum(axis=0), prior=middles, weight=pooled_prior)
-    weight = max(prior_records, usual)
-    fractions = _fraction(cells[:, 1], bin_totals, prior=overall, weight=weight)
+    fractions = _fraction(cells[:, 1], bin_totals, prior=overall, weight=max(prior_records, usual))
     bin_totals = bin_totals + added * distribution
     return np.stack([bin_totals * (1.0 - fractions), bin_totals * fractions], axis=1)
 
@@ -361,7 +353,6 @@ def _fraction(
 
 def on_simplex(cells: FloatArray) -> FloatArray:
     """Project each row to the nearest non-negative row of the same sum (0 if that is negative)."""
-    # the projection is max(cell - level, 0), with one level a row that its sorted cells give
     totals = np.maximum(cells.sum(axis=1, keepdims=True), 0.0)
     falling = -np.sort(-cells, axis=1)
     ranks = np.arange(1, cells.shape[1] + 1)
@@ -381,11 +372,7 @@ def from_edge_on(counts: FloatArray) -> FloatArray:
 
 
 def calibrated_fractions(
-    noisy: ArrayLike,
-    edges: FloatArray,
-    noise_std: float,
-    per_group: bool,
-    usual: float = USUAL,
+    noisy: ArrayLike, edges: FloatArray, noise_std: float, per_group: bool, usual: float = USUAL
 ) -> FloatArray:
     """Return calibrated fractions of positives, (n_groups, n_bins), rising with the score."""
     cells = np.asarray(noisy, dtype=np.float64)

@@ -29,14 +29,7 @@ from sklearn_dpwg.preprocessing.columns import (
 )
 from sklearn_dpwg.preprocessing.rows_per_person import person_codes
 from sklearn_dpwg.preprocessing.schema_entries import read_entries
-from sklearn_dpwg.preprocessing.shapes import (
-    OWN_FRACTION,
-    Shaped,
-    ShownColumn,
-    products,
-    shaped,
-    shown_number,
-)
+from sklearn_dpwg.preprocessing.shapes import OWN_FRACTION, Shaped, ShownColumn, products, shaped
 
 # Rows are sparse if at most this fraction of their numbers can differ from 0.
 SPARSE_FRACTION = 0.1
@@ -88,10 +81,7 @@ class Schema:
                 raise InputError(f"X must have one column {name!r}, got {counts[name] or 'none'}.")
 
     def encode(self, frame: pd.DataFrame, *, sparse: bool | None = None) -> FloatArray | csr_array:
-        """Encode a table as rows of shape (n_records, n_encoded), without the passed columns.
-
-        `sparse` says whether they are a ``csr_array``; None is for the schema's own choice.
-        """
+        """Encode a table, without passed columns; `sparse` None is the schema's own choice."""
         self.check_names(frame.columns)
         blocks = [
             (column._encode(frame[name], feature_name(name)), column._width, self.row_norm)
@@ -305,18 +295,10 @@ class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
             start += column._width
         for pair in schema.products:
             left, right = (_shown_column("", slice(0), part, 1.0) for part in pair.parts)
-            shown_pair = ShownColumn(
-                name=pair.name,
-                columns=slice(start, start + pair.width),
-                values=tuple(f"{a}, {b}" for a in left.values for b in right.values),
-                rows=left.rows / schema.pair_norm,
-                is_number=False,
-                may_be_missing=False,
-                has_order=False,
-                of=pair.of,
-                others=right.rows,
-            )
-            columns.append(shown_pair)
+            block, rows = slice(start, start + pair.width), left.rows / schema.pair_norm
+            values = tuple(f"{a}, {b}" for a in left.values for b in right.values)
+            factors: dict[str, Any] = {"of": pair.of, "others": right.rows}
+            columns.append(ShownColumn(pair.name, block, values, rows, has_order=False, **factors))
             start += pair.width
         return columns
 
@@ -366,9 +348,8 @@ def _shown_column(name: str, columns: slice, column: Any, divisor: float) -> Sho
     missing, values, rows = int(kind.missing), [], np.zeros((0, column._width))
     levels: tuple[Any, ...] = () if is_number else kind._all_levels()
     if is_number:
-        number = shown_number(name, columns, column.shape, kind._at, divisor)
+        number = ShownColumn.of_number(name, columns, column.shape, kind._at, divisor)
         values, rows = [*number.values], np.pad(number.rows, ((0, 0), (0, missing)))
-    # levels, and a missing cell, are encoded as in a table
     cells = pd.Series([*levels, *[None] * missing], dtype=object)
     if len(cells):
         positions, entries = column._encode(cells, name)

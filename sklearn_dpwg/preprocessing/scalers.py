@@ -29,10 +29,7 @@ Bounds = tuple[float, float] | Sequence[tuple[float, float]] | Mapping[Hashable,
 def _column_bounds(
     bounds: Bounds, names: Sequence[Hashable], *, of_all: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Check bounds and return the lower and the upper one of each column.
-
-    With `of_all` a mapping must name every column; else unnamed ones get (-1, 1).
-    """
+    """Return each column's lower and upper bound; with `of_all` a mapping must name every one."""
     if isinstance(bounds, Mapping):
         missing = [name for name in names if of_all and name not in bounds]
         unknown = [*missing, *(name for name in bounds if name not in names)]

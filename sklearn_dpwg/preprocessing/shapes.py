@@ -76,10 +76,7 @@ def part_names(name: str, labels: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Hats:
-    """Encode u in [-1, 1] by hat functions on an even grid, for linear interpolation.
-
-    They are in [0, 1] and add up to 1, and at most two of them are not 0.
-    """
+    """Encode u in [-1, 1] by hat functions: in [0, 1], of sum 1, at most two above 0."""
 
     width: int = 4
 
@@ -94,6 +91,8 @@ class Hats:
 
 
 LINE = Ramps(1)
+# Points of a number's range that are shown: the ends of 64 equal steps, eight on each of 8 pieces.
+_POINTS = 65
 
 
 @dataclass(frozen=True)
@@ -104,13 +103,22 @@ class ShownColumn:
     columns: slice  # its encoded columns
     values: tuple[str, ...]  # of a number at even steps; "missing", if it may be, is the last
     rows: FloatArray  # encoded values, (len(values), width)
-    is_number: bool
-    may_be_missing: bool
+    is_number: bool = False
+    may_be_missing: bool = False
     has_order: bool = True
     # an interaction has the names of its two columns here, and as values all pairs of their values;
     # `rows` has the encoded values of the first column and `others` those of the second
     of: tuple[str, ...] = ()
     others: FloatArray | None = None
+
+    @classmethod
+    def of_number(
+        cls, name: str, columns: slice, shape: Ramps | Hats, at: Callable[[float], str], norm: float
+    ) -> ShownColumn:
+        """Return a number at even steps of u, which `at` writes as text; rows are over `norm`."""
+        u = np.linspace(-1.0, 1.0, _POINTS)
+        rows, values = shape(u) / norm, tuple(map(at, u.tolist()))
+        return cls(name, columns, values, rows, is_number=True)
 
     @property
     def n_known(self) -> int:
@@ -129,10 +137,7 @@ class ShownColumn:
 
 
 def parts_of(model: Any, schema: Any) -> tuple[Any, Any]:
-    """Return the fitted linear estimator of a model, and the schema in front of it.
-
-    A search is replaced by its best estimator; a pipeline has its own schema, else it is `schema`.
-    """
+    """Return the linear estimator of a pipeline or search, and its schema, else `schema`."""
     estimator = getattr(model, "best_estimator_", model)
     if hasattr(estimator, "steps"):
         schema = next((s for _, s in estimator.steps if hasattr(s, "_shown_columns")), schema)
@@ -146,19 +151,6 @@ def parts_of(model: Any, schema: Any) -> tuple[Any, Any]:
         name = type(estimator).__name__
         raise InputTypeError(f"model must be fitted and have coef_, got {name}.")
     return estimator, schema
-
-
-# Points of a number's range that are shown: the ends of 64 equal steps, eight on each of 8 pieces.
-_POINTS = 65
-
-
-def shown_number(
-    name: str, columns: slice, shape: Ramps | Hats, at: Callable[[float], str], divisor: float
-) -> ShownColumn:
-    """Return a number's column at even steps; `at` writes u as text, rows are divided."""
-    u = np.linspace(-1.0, 1.0, _POINTS)
-    rows, values = shape(u) / divisor, tuple(map(at, u.tolist()))
-    return ShownColumn(name, columns, values, rows, is_number=True, may_be_missing=False)
 
 
 def shape_of(kind: Any, parameter: str = "shapes") -> Ramps:
@@ -191,10 +183,7 @@ class Shaped:
         return self._filled(self.column._scaled(values, name), name)
 
     def _filled(self, scaled: FloatArray, name: str) -> Block:
-        """Encode scaled numbers; a missing one gets the fill's block, and an indicator.
-
-        The indicator has the norm that the fill leaves of 1; without a fill the block is 0.
-        """
+        """Encode scaled numbers; a missing one is the fill's block and the rest of norm 1."""
         absent, block = np.isnan(scaled), self.shape(scaled)
         if self.column.missing:
             filled = self.shape(np.array([self.column._scaled_fill()]))[0]
@@ -365,7 +354,9 @@ class PublicShapes(FreeByBounds):
             bent = (self._shape, writers[index])
             shape, at = bent if self._bent[index] else (LINE, "{:.6g}".format)
             block = slice(start, start + shape.width)
-            columns.append(shown_number(str(names[index]), block, shape, at, self._divisor))
+            columns.append(
+                ShownColumn.of_number(str(names[index]), block, shape, at, self._divisor)
+            )
             start += shape.width
         return columns
 
