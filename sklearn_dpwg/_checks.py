@@ -19,20 +19,20 @@ from sklearn_dpwg.exceptions import DPWGError, InputError, InputTypeError
 FloatArray = NDArray[np.float64]
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-# What a value must be, in words, or None where it is.
+# A rule returns None for an allowed value, else words for what the value must be.
 Rule = Callable[[Any], str | None]
 
 
 def as_text(value: Any) -> str:
-    """Return a label as text that is the same whatever type of column holds it.
+    """Return a label as text that does not depend on the type of its column.
 
-    Blanks around it do not count, 1.0, "01" and "1" are one number, True and "TRUE" are "true".
+    Blanks around it are removed; 1.0, "01" and "1" become "1", True and "TRUE" become "true".
     """
     text = str(float(value)) if isinstance(value, np.floating) else str(value).strip()
-    text = text.removesuffix(" 00:00:00")  # of a day that is read as a time
+    text = text.removesuffix(" 00:00:00")  # a day that was read as a time
     if text.casefold() in ("true", "false"):
         return text.casefold()
-    if not text.isascii() or "_" in text:  # which Python would read as numbers
+    if not text.isascii() or "_" in text:  # Python would read "1_0" as a number
         return text
     with suppress(ValueError):
         return str(int(text))
@@ -43,9 +43,9 @@ def as_text(value: Any) -> str:
 
 
 def without_weights(method: Method) -> Method:
-    """Return a method that takes ``sample_weight=None``, and refuses a real weight by a reason.
+    """Decorate a method to refuse any ``sample_weight`` but None, with the reason.
 
-    Its signature does not name it, so scikit-learn neither passes nor routes any.
+    The signature does not name ``sample_weight``, so scikit-learn does not pass or route it.
     """
 
     @wraps(method)
@@ -60,24 +60,24 @@ def without_weights(method: Method) -> Method:
     return checked  # type: ignore[return-value]
 
 
-# What true and false are compared as, with 1 and 0.
+# The truth values are compared as these numbers.
 TRUTH = {"true": "1", "false": "0"}
 
 
 def text_key(value: Any) -> str:
-    """Return what labels, levels and classes are compared by: text, true and false as 1 and 0."""
+    """Return the text by which labels and classes are compared; "true" and "false" are 1 and 0."""
     text = as_text(value)
     return TRUTH.get(text, text)
 
 
 def shown(values: Sequence[Any]) -> str:
-    """Return declared words as a sentence names them."""
-    first = ", ".join(map(repr, values[:10]))
-    return first if len(values) <= 10 else f"{first}, ... ({len(values)})"
+    """Return at most ten values as text for a message, and their number if there are more."""
+    listed = ", ".join(map(repr, values[:10]))
+    return listed if len(values) <= 10 else f"{listed}, ... ({len(values)})"
 
 
 def real_number(value: object, name: str) -> float:
-    """Return a value as float, NaN refused."""
+    """Return a value as float; refuse NaN and what is no number."""
     if isinstance(value, bool | str | bytes):
         raise InputTypeError(f"{name} must be a number, got {value!r}.")
     try:
@@ -90,28 +90,28 @@ def real_number(value: object, name: str) -> float:
 
 
 def positive_finite(value: object, name: str) -> float:
-    """Return a value as float if it is positive and finite."""
+    """Return a value as float; refuse one that is not positive and finite."""
     if not 0.0 < (number := real_number(value, name)) < math.inf:
         raise InputError(f"{name} must be positive and finite, got {number!r}.")
     return number
 
 
 def open_unit(value: object, name: str) -> float:
-    """Return a value as float if it is strictly between 0 and 1."""
+    """Return a value as float; refuse one that is not strictly between 0 and 1."""
     if not 0.0 < (number := real_number(value, name)) < 1.0:
         raise InputError(f"{name} must be strictly between 0 and 1, got {number!r}.")
     return number
 
 
 def non_negative(value: object, name: str) -> float:
-    """Return a value as float if it is at least 0; it may be infinite."""
+    """Return a value as float; refuse one below 0. It may be infinite."""
     if (number := real_number(value, name)) < 0.0:
         raise InputError(f"{name} must be at least 0, got {number!r}.")
     return number
 
 
 def whole_number(value: object, name: str, *, least: float) -> int:
-    """Return a value as int if it is a whole number and large enough."""
+    """Return a value as int; refuse one that is not a whole number, or below `least`."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -124,10 +124,9 @@ def whole_number(value: object, name: str, *, least: float) -> int:
 
 
 class Rules:
-    """The parameters of a class and what each may be.
+    """Rules for the parameters of a class, by name, and relations between parameters.
 
-    Parameters are checked in the order given, each by its rule, and after them the relations
-    between several, which take the object and raise their own sentence.
+    Rules are checked in order. Relations come last; each takes the object and raises its own error.
     """
 
     def __init__(self, owner: str, /, *relations: Callable[[Any], None], **rules: Rule) -> None:
@@ -136,7 +135,7 @@ class Rules:
         self.rules = rules
 
     def check(self, parameters: object) -> None:
-        """Refuse an object with a parameter that breaks a rule, which no default does."""
+        """Refuse an object that breaks a rule or a relation; defaults need no check by a rule."""
         fields = getattr(parameters, "__dataclass_fields__", {})
         for name, rule in self.rules.items():
             value = getattr(parameters, name)
@@ -154,7 +153,7 @@ class Rules:
 
 
 def whole(least: int = 1, most: int | None = None, *, or_none: bool = False) -> Rule:
-    """Allow a whole number that is large enough, and not too large."""
+    """Allow a whole number from `least` to `most`."""
     highest = math.inf if most is None else most
     text = "a positive whole number" if least == 1 else f"a whole number, at least {least}"
     text = text if most is None else f"a whole number from {least} to {most}"
@@ -167,7 +166,7 @@ def any_number(*, or_none: bool = False) -> Rule:
 
 
 def positive(*, least: float = 0.0, or_infinite: bool = False, or_none: bool = False) -> Rule:
-    """Allow a positive number; one that is below the least has a sentence of its own."""
+    """Allow a positive number, at least `least`."""
     text = "positive or infinite" if or_infinite else "positive and finite"
     is_positive = _number(text, lambda x: x > 0.0 and (or_infinite or x < math.inf), or_none)
 
@@ -184,23 +183,23 @@ def at_least_zero(*, or_none: bool = False) -> Rule:
 
 
 def fraction(*, or_all: bool = False, or_none: bool = False) -> Rule:
-    """Allow a part of a whole, or also all of it."""
+    """Allow a number between 0 and 1, and 1 itself with `or_all`."""
     text = "above 0, at most 1" if or_all else "between 0 and 1"
     return _number(text, lambda x: 0.0 < x < 1.0 or (or_all and x == 1.0), or_none)
 
 
 def within(low: float, high: float, *, or_none: bool = False) -> Rule:
-    """Allow a number from one to another, both included."""
+    """Allow a number from `low` to `high`, both included."""
     return _number(f"from {low:g} to {high:g}", lambda number: low <= number <= high, or_none)
 
 
 def inside(low: float, high: float) -> Rule:
-    """Allow a number from one to another, both excluded."""
+    """Allow a number strictly between `low` and `high`."""
     return _number(f"strictly between {low:g} and {high:g}", lambda number: low < number < high)
 
 
 def above(low: float, *, most: float) -> Rule:
-    """Allow a number above one, up to another."""
+    """Allow a number above `low`, at most `most`."""
     return _number(f"above {low:g} and at most {most:g}", lambda number: low < number <= most)
 
 
@@ -215,12 +214,12 @@ def flag(*, or_none: bool = False) -> Rule:
 
 
 def key_of(table: Mapping[str, object], *, or_none: bool = False) -> Rule:
-    """Allow a name in a table, as the table is when the parameter is checked."""
+    """Allow a key of a table; the table is read at each check, as it may grow."""
     return lambda value: one_of(*sorted(table), or_none=or_none)(value)
 
 
 def accepted_by(make: Callable[[Any], object]) -> Rule:
-    """Allow what a function takes; its sentence must begin with the name of the parameter."""
+    """Allow what `make` accepts; its errors must begin with the name of the parameter."""
 
     def rule(value: Any) -> None:
         make(value)
@@ -229,6 +228,7 @@ def accepted_by(make: Callable[[Any], object]) -> Rule:
 
 
 def _rule(text: str, holds: Callable[[Any], bool], or_none: bool = False) -> Rule:
+    """Return the rule that answers `text` unless the condition holds."""
     return lambda value: None if (or_none and value is None) or holds(value) else text
 
 
@@ -242,7 +242,7 @@ def _is(value: object, kind: type) -> bool:
 
 @contextmanager
 def read_json(kind: type, text: str, names: Collection[str]) -> Iterator[dict[str, Any]]:
-    """Hand over the entries, of these names, of a JSON object that ``to_json`` of a class wrote."""
+    """Yield the entries of a JSON object that ``kind.to_json`` wrote; refuse other names."""
     try:
         content = json.loads(text)
         if set(content) != set(names):

@@ -1,4 +1,4 @@
-"""Text of public facts with one entry a group, of which there may be thousands."""
+"""Short texts of dataclasses with thousands of entries, and shared parts of docstrings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Class = TypeVar("Class", bound=type)
 
 
 def documented(shared: Mapping[str, str]) -> Callable[[Class], Class]:
-    """Return a decorator that puts shared text where a docstring has names in angle brackets."""
+    """Return a decorator that replaces "<names>" in a docstring by the shared text."""
 
     def put(kind: Class) -> Class:
         for names, text in shared.items():
@@ -23,7 +23,7 @@ def documented(shared: Mapping[str, str]) -> Callable[[Class], Class]:
 
 
 def short_repr(facts: Any) -> str:
-    """Return what a dataclass writes of itself, with long tuples cut short."""
+    """Return the repr of a dataclass, with tuples cut after 20 entries."""
     shown = [
         f"{field.name}={_shown(getattr(facts, field.name))}"
         for field in fields(facts)

@@ -69,7 +69,7 @@ class WeakPlanWarning(UserWarning):
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Warn at the line outside this package that led here, however deep the call is."""
+    """Issue a warning that points to the nearest caller outside of this package."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
         level, frame = level + 1, frame.f_back

@@ -1,4 +1,4 @@
-"""Where fitted models serve: the types that a file of skops may hold.
+"""Types that a skops file of a fitted model may hold.
 
 skops loads a file without running code that it brings along, and asks which types it may make. A
 fitted model of this package, and what stands around it – its schema, plan and guarantee, thresholds
@@ -23,7 +23,7 @@ from sklearn_dpwg.privacy import Relation
 
 __all__ = ["trusted_types"]
 
-# Where classes are that a person may keep.
+# Modules and packages with classes that may be stored.
 _PACKAGES = (
     *("data.problem", "estimators.auc", "estimators.worst_group"),
     *("inspection.group_audit", "inspection.audit_result", "inspection.report"),
@@ -33,7 +33,7 @@ _PACKAGES = (
     *("privacy.guarantee", "privacy.noise.integer_noise", "privacy.release"),
     *("privacy.sensitivity", "solvers"),
 )
-# What they are made of beside each other: values alone.
+# Types of other libraries, and of the ledger, that their attributes have: plain values.
 _PARTS = (
     *(f"datetime.{name}" for name in ("date", "datetime", "timedelta", "timezone")),
     *("pandas.Interval", "pandas._libs.interval.Interval"),  # labels that pandas.cut makes
@@ -68,22 +68,23 @@ def trusted_types() -> tuple[str, ...]:
     """
     from dp_accounting import dp_event
 
-    kept = _classes_of(dp_event)
+    classes = _classes_of(dp_event)
     for name in _PACKAGES:
         package = import_module(f"sklearn_dpwg.{name}")
         below = pkgutil.walk_packages(getattr(package, "__path__", ()), f"{package.__name__}.")
-        for module in (package, *(import_module(each.name) for each in below)):
-            kept += [each for each in _classes_of(module) if _may_be_kept(each)]
-    return (*_PARTS, *sorted({f"{each.__module__}.{each.__qualname__}" for each in kept}))
+        for module in (package, *(import_module(info.name) for info in below)):
+            classes += [kind for kind in _classes_of(module) if _may_be_stored(kind)]
+    return (*_PARTS, *sorted({f"{kind.__module__}.{kind.__qualname__}" for kind in classes}))
 
 
 def _classes_of(module: ModuleType) -> list[Any]:
-    classes = [each for each in vars(module).values() if isinstance(each, type)]
-    return [each for each in classes if each.__module__ == module.__name__]
+    """Return the classes that a module defines, without those that it imports."""
+    classes = [value for value in vars(module).values() if isinstance(value, type)]
+    return [kind for kind in classes if kind.__module__ == module.__name__]
 
 
-def _may_be_kept(kind: Any) -> bool:
-    """Return whether a class is an estimator, a loss, or a frozen record of values."""
+def _may_be_stored(kind: Any) -> bool:
+    """Return whether a class is concrete, and an estimator, a loss or a frozen dataclass."""
     if inspect.isabstract(kind):
         return False
     settings = getattr(kind, "__dataclass_params__", None)

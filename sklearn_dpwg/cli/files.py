@@ -1,4 +1,4 @@
-"""What the command reads from files, by a schema alone, and the tables that it writes."""
+"""Files of the commands: schemas, tables and models to read, tables to write."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PARQUET = ".parquet"
 
 @dataclass(frozen=True)
 class TableSchema:
-    """What a file says of a table; None where it says nothing."""
+    """The content of a schema file; None for what it does not state."""
 
     schema: PublicSchema
     group_columns: tuple[str, ...]
@@ -37,7 +37,7 @@ class TableSchema:
 
 
 def read_schema(path: str | Path) -> TableSchema:
-    """Return what a TOML file says, or refuse what it may not say, as `PublicSchema.from_toml`."""
+    """Read and check a schema file (TOML, as of `PublicSchema.from_toml`)."""
     parameters, task = read_entries(path)
     schema = PublicSchema(**parameters)
     schema.get_feature_names_out()  # refuses wrong bounds and levels
@@ -45,7 +45,7 @@ def read_schema(path: str | Path) -> TableSchema:
 
 
 def read_facts(path: Path) -> TableSchema:
-    """Read a schema file that declares its groups, labels and classes as text."""
+    """Read a schema file that must declare groups; group labels and classes become text."""
     facts = read_schema(path)
     if not facts.group_columns or facts.group_labels is None:
         raise InputError(
@@ -53,8 +53,8 @@ def read_facts(path: Path) -> TableSchema:
             "table tell who is in it."
         )
     labels = [
-        tuple(map(as_text, one)) if isinstance(one, tuple) else as_text(one)
-        for one in facts.group_labels
+        tuple(map(as_text, label)) if isinstance(label, tuple) else as_text(label)
+        for label in facts.group_labels
     ]
     classes = None if facts.classes is None else tuple(map(as_text, facts.classes))
     return replace(facts, group_labels=tuple(labels), classes=classes)
@@ -63,16 +63,17 @@ def read_facts(path: Path) -> TableSchema:
 def read_table(
     path: Path, names: Iterable[str], kinds: Mapping[str, Any], read_csv: Mapping[str, Any]
 ) -> pd.DataFrame:
-    """Read columns of a table, those of a text file as text but for declared numbers and dates.
+    """Read the named columns of a table; `kinds` has the kinds of columns, by name.
 
-    Empty cells and those that ``na_values`` names are missing, and no others: "None" is a word.
+    Cells of a text file are text except in columns of kind Number or Date. Only empty cells and
+    those that ``na_values`` lists are missing: "None" is a word.
     """
     names = list(dict.fromkeys(names))
     if path.suffix.lower() == PARQUET:
         return pd.read_parquet(path, columns=names)
-    marks = read_csv.get("na_values", [])
+    missing = read_csv.get("na_values", [])
     options = {"sep": separator_of(path), **read_csv, "keep_default_na": False}
-    options["na_values"] = ["", *(marks if isinstance(marks, list) else [marks])]
+    options["na_values"] = ["", *(missing if isinstance(missing, list) else [missing])]
     dtype: dict[str, Any] = {
         name: float if isinstance(kinds.get(name), Number) else str for name in names
     }
@@ -91,7 +92,7 @@ def read_table(
 
 
 def separator_of(path: Path) -> str:
-    """Return what stands between the cells of a text file, by its name."""
+    """Return the separator of cells in a text file, by the suffix of its name."""
     if path.suffix.lower() not in SEPARATORS:
         allowed = ", ".join((*SEPARATORS, PARQUET))
         raise InputError(f"{path} must have a name that ends in one of {allowed}.")
@@ -99,7 +100,7 @@ def separator_of(path: Path) -> str:
 
 
 def write_table(table: pd.DataFrame, path: Path) -> None:
-    """Write a table as the end of its name says."""
+    """Write a table as Parquet or as text, by the suffix of the name."""
     if path.suffix.lower() == PARQUET:
         table.to_parquet(path, index=False)
     else:
@@ -107,14 +108,14 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
 
 
 def check_complete(table: pd.DataFrame, names: Iterable[Any]) -> None:
-    """Refuse columns of labels or classes of which some are missing."""
+    """Refuse a table with a missing cell in one of the named columns."""
     for name in names:
         for row in np.flatnonzero(table[name].isna()):
             raise InputError(f"column {name!r} must have no missing cells, got one in row {row}.")
 
 
 def load_model(path: Path) -> Pipeline:
-    """Read a model that `fit` wrote; no code of the file is run."""
+    """Load a pipeline that the command `fit` wrote; no code of the file is run."""
     try:
         model = io.load(path, trusted=list(trusted_types()))
     except (BadZipFile, KeyError, TypeError) as error:

@@ -39,17 +39,17 @@ SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "show_default
 
 
 class Commands(click.Group):
-    """Commands that answer wrong input by the message of the error, without a traceback."""
+    """Commands that print errors of the user as a message, without a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; warnings for users go to stderr, a line each."""
+        """Run a command; print warnings to stderr, and exit with 2 or 3 after an error."""
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = lambda one, *_, **__: click.echo(f"Warning: {one}", err=True)
+            warnings.showwarning = lambda text, *_, **__: click.echo(f"Warning: {text}", err=True)
             try:
                 return super().invoke(ctx)
             except BrokenPipeError:
-                raise  # click knows what to do where nobody reads on
+                raise  # click handles a closed pipe
             except (DPWGError, ValueError, OSError, ImportError) as error:
                 message = "\n".join([str(error), *getattr(error, "__notes__", ())])
                 click.echo(f"Error: {message}", err=True)
@@ -71,8 +71,8 @@ def main() -> None:
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return one decorator of several options, in the order in which help lists them."""
-    return lambda command: reduce(lambda done, option: option(done), reversed(options), command)
+    """Return one decorator that adds several options; help lists them in this order."""
+    return lambda command: reduce(lambda result, add: add(result), reversed(options), command)
 
 
 INPUT = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -154,7 +154,7 @@ def fit(
             model.fit(X, rows[facts.target], model__groups=groups)
         io.dump(model, part)
     click.echo(f"{model[-1].privacy_}\nModel: {output}")
-    say_what_is_spent(book)
+    print_spending(book)
 
 
 @main.command()
@@ -251,41 +251,41 @@ def audit(
     has_outcomes = facts.target not in (None, predictions)
     if not has_outcomes and metric != "selection_rate":
         raise InputError(f"metric must be selection_rate without outcomes, got {metric!r}.")
-    compared = None if reference is None else label_of(reference, facts)
+    reference_label = None if reference is None else label_of(reference, facts)
     for name in ("jinja2", "matplotlib") if output is not None else ():
-        import_module(name)  # missing now, and not once the budget is spent
-    book, outputs = make_ledger(**ledger), [one for one in (json_file, output) if one is not None]
+        import_module(name)  # fails before the budget is spent, not after
+    book, outputs = make_ledger(**ledger), [file for file in (json_file, output) if file]
     with ExitStack() as files:
-        parts = {one: files.enter_context(written(one, overwrite=overwrite)) for one in outputs}
+        parts = {path: files.enter_context(written(path, overwrite=overwrite)) for path in outputs}
         kind: Any = "decisions" if scores is None else "scores"
-        named = [one for one in (predictions, scores) if one is not None]
+        needed = [name for name in (predictions, scores) if name is not None]
         if fitted is not None:
             rows = read_rows(table, facts, fitted[0].columns, k=1)
-            decided = predictions_of(fitted, rows[list(fitted[0].columns)], threshold).astype(str)
+            decisions = predictions_of(fitted, rows[list(fitted[0].columns)], threshold).astype(str)
         else:
-            rows = read_rows(table, facts, dict.fromkeys(named, scores and Number(0, 1)), k=1)
-            decided = rows[named[0]].astype(float if scores else str)
-        named += [facts.target] if has_outcomes and facts.target is not None else []
-        check_complete(rows, [*named, *facts.group_columns])
+            rows = read_rows(table, facts, dict.fromkeys(needed, scores and Number(0, 1)), k=1)
+            decisions = rows[needed[0]].astype(float if scores else str)
+        needed += [facts.target] if has_outcomes and facts.target is not None else []
+        check_complete(rows, [*needed, *facts.group_columns])
         with book or nullcontext():
             result = audited.run(
                 rows[facts.target] if has_outcomes else None,
-                decided,
+                decisions,
                 rows[list(facts.group_columns)],
                 kind=kind,
                 same_records_as=fitted if same_records else None,
             )
-        asked = (metric, fail_below)
-        verdict = None if fail_below is None else result.verdict(*asked, reference=compared)
+        terms = (metric, fail_below)
+        verdict = None if fail_below is None else result.verdict(*terms, reference=reference_label)
         if json_file is not None:
             parts[json_file].write_text(result.to_json(), encoding="utf-8")
         if output is not None:
             page = AuditReport(result, verdict=verdict)
             parts[output].write_text(page.html(), encoding="utf-8")
-    click.echo(in_lines(result, metric, compared))
+    click.echo(summary(result, metric, reference_label))
     for path in outputs:
         click.echo(f"Written: {path}")
-    say_what_is_spent(book)
+    print_spending(book)
     if verdict is not None:
         click.echo(f"Verdict: {verdict.answer}. {verdict}")
         if verdict.answer == "fails":
@@ -295,25 +295,25 @@ def audit(
 # What the commands share.
 
 
-def make_model(facts: TableSchema, shapes: str, **given: Any) -> Pipeline:
-    """Return the schema and its estimator: a regressor where the target has bounds."""
+def make_model(facts: TableSchema, shapes: str, **parameters: Any) -> Pipeline:
+    """Return the pipeline to fit: schema and classifier, or regressor if there are no classes."""
     schema = facts.schema.set_params(shapes=shapes)
-    given |= {"data_norm": 1.0, "group_labels": facts.group_labels}
+    parameters |= {"data_norm": 1.0, "group_labels": facts.group_labels}
     if schema.person is not None:
-        given["rows_per_person"] = schema.rows_per_person
+        parameters["rows_per_person"] = schema.rows_per_person
     if facts.target is None or (facts.classes is None and facts.target_bounds is None):
         raise InputError("[target] must have a column, and classes or low and high, for a fit.")
     if facts.classes is None:
-        model: Any = DPWorstGroupRegressor(target_bounds=facts.target_bounds, **given)
+        model: Any = DPWorstGroupRegressor(target_bounds=facts.target_bounds, **parameters)
     else:
-        model = DPWorstGroupClassifier(classes=facts.classes, **given)
+        model = DPWorstGroupClassifier(classes=facts.classes, **parameters)
     return Pipeline([("schema", schema), ("model", model)])
 
 
 def make_audit(
     facts: TableSchema, epsilon: float, delta: float, threshold: float | None = None
 ) -> GroupAudit:
-    """Return the audit of a schema, of whose two classes the last is looked for."""
+    """Return an unfitted audit of a schema with two classes; decisions for the last are counted."""
     if facts.classes is None or len(facts.classes) != 2:
         raise InputError(f"classes under [target] must be two for an audit, got {facts.classes!r}.")
     return GroupAudit(
@@ -329,7 +329,7 @@ def make_audit(
 def read_rows(
     path: Path, facts: TableSchema, columns: Mapping[str, Any], *, k: int
 ) -> pd.DataFrame:
-    """Read columns, groups and target, of each person at most k rows, chosen by coins."""
+    """Read columns, groups and target; keep at most k rows of each person, chosen at random."""
     target = [] if facts.target is None else [facts.target]
     person = [] if facts.schema.person is None else [facts.schema.person]
     kinds = dict(columns)
@@ -344,27 +344,27 @@ def read_rows(
 
 
 def probabilities(model: Pipeline, X: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Return the probabilities of each class, as declared, so that the one looked for is last."""
+    """Return each class's probabilities, in declared order; empty if the model has none."""
     if not hasattr(model, "predict_proba"):
         return {}
     declared = model[-1].classes
-    by_place = model.predict_proba(X).T[places(declared, model.classes_)]
-    return dict(zip(declared, by_place, strict=True))
+    columns = model.predict_proba(X).T[places(declared, model.classes_)]
+    return dict(zip(declared, columns, strict=True))
 
 
 def predictions_of(model: Pipeline, X: pd.DataFrame, threshold: float | None) -> pd.Series:
-    """Return what a model predicts, or what its probabilities of the last class do."""
+    """Return the predicted classes, by the model or by a threshold on the last class."""
     if threshold is None:
         return pd.Series(model.predict(X), index=X.index)
-    of_each = probabilities(model, X)
-    if len(of_each) != 2:
+    by_class = probabilities(model, X)
+    if len(by_class) != 2:
         raise InputError("threshold is for a model of two classes that has probabilities.")
-    no, yes = of_each
-    return pd.Series(np.where(of_each[yes] >= threshold, yes, no), index=X.index)
+    other, positive = by_class
+    return pd.Series(np.where(by_class[positive] >= threshold, positive, other), index=X.index)
 
 
 def sizes_of(text: str, facts: TableSchema) -> dict[Any, int]:
-    """Return sizes by label, as they are written on the command line."""
+    """Return group sizes by label from a text such as "A=100,B=50"."""
     parts = [part.rpartition("=") for part in text.split(",")]
     if not all(size.strip().isdigit() for _, _, size in parts):
         raise InputError(f"group_sizes must be written as A=100,B=50, got {text!r}.")
@@ -372,22 +372,22 @@ def sizes_of(text: str, facts: TableSchema) -> dict[Any, int]:
 
 
 def label_of(text: str, facts: TableSchema) -> Hashable:
-    """Return the label that is written so, of several columns with / between the values."""
-    known = {one_line(label): label for label in facts.group_labels or ()}
-    if text not in known:
-        raise InputError(f"{text!r} must be one of the group labels {', '.join(known)}.")
-    return known[text]
+    """Return the group label that a text such as "A" or, of two columns, "a/x" stands for."""
+    label_by_text = {label_text(label): label for label in facts.group_labels or ()}
+    if text not in label_by_text:
+        raise InputError(f"{text!r} must be one of the group labels {', '.join(label_by_text)}.")
+    return label_by_text[text]
 
 
-def one_line(label: Any) -> str:
-    """Return a label as it is written on the command line."""
+def label_text(label: Any) -> str:
+    """Return a label as it is written on the command line, "a/x" for a tuple."""
     return "/".join(label) if isinstance(label, tuple) else str(label)
 
 
 def make_ledger(
     ledger: Path | None, ledger_epsilon: float | None, ledger_delta: float
 ) -> PrivacyLedger | None:
-    """Return a ledger, not open yet, if one is asked for."""
+    """Return the ledger of the options, not open yet, or None without --ledger."""
     if (ledger is None) != (ledger_epsilon is None):
         raise InputError("--ledger and --ledger-epsilon must be given together, or neither.")
     if ledger is None or ledger_epsilon is None:
@@ -395,8 +395,8 @@ def make_ledger(
     return PrivacyLedger(ledger_epsilon, ledger_delta, path=ledger)
 
 
-def say_what_is_spent(book: PrivacyLedger | None) -> None:
-    """Print the state of a ledger."""
+def print_spending(book: PrivacyLedger | None) -> None:
+    """Print what a ledger has spent of its budget; nothing without a ledger."""
     if book is not None:
         spent = rounded_up(book.epsilon_spent)
         click.echo(
@@ -405,19 +405,19 @@ def say_what_is_spent(book: PrivacyLedger | None) -> None:
         )
 
 
-def in_lines(result: AuditResult, metric: str, reference: Hashable) -> str:
-    """Return a line a group, with sizes, rates and ratios, and what that costs."""
+def summary(result: AuditResult, metric: str, reference: Hashable) -> str:
+    """Return a table of groups as text: sizes, rates and ratios with intervals, and the cost."""
     metrics = dict.fromkeys(["selection_rate", metric, "error_rate"])
-    rates = {one.replace("_", " "): result.rates(one) for one in metrics if one in result.METRICS}
+    rates = {m.replace("_", " "): result.rates(m) for m in metrics if m in result.METRICS}
     verdict = result.verdict(metric, reference=reference)
-    rates["ratio"] = tuple(one.contrasts[0] for one in verdict.groups)
+    rates["ratio"] = tuple(group.contrasts[0] for group in verdict.groups)
     columns = {
-        name: [f"{one.estimate:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in each]
-        for name, each in rates.items()
+        name: [f"{rate.estimate:.3f} [{rate.low:.3f}, {rate.high:.3f}]" for rate in group_rates]
+        for name, group_rates in rates.items()
     }
-    sizes = [f"{one.low:,.0f} to {one.high:,.0f}" for one in result.group_sizes()]
+    sizes = [f"{size.low:,.0f} to {size.high:,.0f}" for size in result.group_sizes()]
     table = pd.DataFrame(
-        {"people": sizes, **columns}, index=[one_line(label) for label in result.group_labels]
+        {"people": sizes, **columns}, index=[label_text(label) for label in result.group_labels]
     )
     privacy = result.privacy_
     unit = "; the unit is a person" if privacy.of_person else ""

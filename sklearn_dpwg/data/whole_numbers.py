@@ -121,25 +121,25 @@ def whole_sums(
 def limited(
     loss: Loss, scores: FloatArray, targets: FloatArray, limits: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return losses that go on as lines where they would be steeper than limits, if any.
+    """Return values and derivatives of losses whose slopes are limited; None for no limits.
 
-    Derivatives of several outputs are shortened together to the limit, and losses stay.
+    A steeper loss goes on as a line; with several outputs only its derivative is shortened.
     """
     values, slopes = loss.value_and_derivative(scores, targets)
     if limits is None:
         return values, slopes
     if slopes.ndim > 1:
         squares = (slopes * slopes).sum(axis=1)
-        where = np.flatnonzero(squares > limits * limits)
-        slopes[where] *= (limits[where] / np.sqrt(squares[where]))[:, None]
+        steep = np.flatnonzero(squares > limits * limits)
+        slopes[steep] *= (limits[steep] / np.sqrt(squares[steep]))[:, None]
         return values, slopes
-    where = np.flatnonzero(np.abs(slopes) > limits)
-    if len(where):
-        far, limit = scores[where], limits[where]
-        held = np.clip(far, *loss.ends(targets[where], limit))
-        line = limit * np.abs(far - held)
-        values[where] = loss.value_and_derivative(held, targets[where])[0] + line
-        slopes[where] = np.copysign(limit, slopes[where])
+    steep = np.flatnonzero(np.abs(slopes) > limits)
+    if len(steep):
+        steep_scores, limit = scores[steep], limits[steep]
+        ends = np.clip(steep_scores, *loss.ends(targets[steep], limit))
+        line = limit * np.abs(steep_scores - ends)
+        values[steep] = loss.value_and_derivative(ends, targets[steep])[0] + line
+        slopes[steep] = np.copysign(limit, slopes[steep])
     return values, slopes
 
 

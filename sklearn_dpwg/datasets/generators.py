@@ -1,7 +1,7 @@
-"""Made data whose best worst-group risk is known exactly: a population, and samples of it.
+"""Synthetic data with an exactly known worst-group optimum: a population, and samples of it.
 
-The best coefficients are chosen first and the groups are built around them, so the excess
-*population* risk of a fit is a number and no estimate.
+The optimal coefficients are chosen first and the groups are built around them, so the excess
+*population* risk of a fit is computed exactly, not estimated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sklearn.utils import Bunch
 from sklearn_dpwg._checks import FloatArray, Rules, above, whole, whole_number, within
 from sklearn_dpwg.exceptions import InputError
 
-# Possible rows for each feature: enough for the groups to differ in, few enough to sum over.
+# Distinct rows per feature: enough for groups to differ, few enough for exact sums.
 _ATOMS_PER_FEATURE = 8
 
 
@@ -65,56 +65,60 @@ class Population:
         self._choose_groups(weights, rng)
 
     def _choose_groups(self, weights: FloatArray, rng: np.random.Generator) -> None:
-        """Build groups around the optimum, in the notation of `make_worst_group_classification`."""
+        """Build groups with optimum `coef`; symbols are of `make_worst_group_classification`."""
         coef, n_hard, n_easy, n_features = self.coef, len(weights), self.n_easy, self.n_features
         n_atoms = _ATOMS_PER_FEATURE * n_features
+        # the rows x_k, of norms from 0.5 to 1, and s_k, |a_k| and H_i's summands at the optimum
         atoms = rng.normal(size=(n_atoms, n_features))
         norms = np.linalg.norm(atoms, axis=1, keepdims=True)
         atoms *= rng.uniform(0.5, 1.0, size=(n_atoms, 1)) / norms
         margins = atoms @ coef
         chances = expit(margins)
-        sizes = np.abs(margins)
-        entropies = np.logaddexp(0.0, -sizes) + sizes * expit(-sizes)
+        margin_sizes = np.abs(margins)
+        entropies = np.logaddexp(0.0, -margin_sizes) + margin_sizes * expit(-margin_sizes)
         curvatures = chances * expit(-margins)
 
-        drawn = rng.dirichlet(np.ones(n_atoms), size=n_hard)
-        own = 1.0
+        random_rows = rng.dirichlet(np.ones(n_atoms), size=n_hard)
+        random_fraction = 1.0
+        # q_ik, nearer to uniform until the tilts that level the risks need a quarter of the room
         while True:
-            rows = own * drawn + (1.0 - own) / n_atoms
-            hessians = np.einsum("ik,k,km,kn->imn", rows, curvatures, atoms, atoms)
-            towards = np.linalg.solve(hessians, coef[None, :, None])[..., 0]
-            risks = rows @ entropies
-            levelling = (risks - weights @ risks)[:, None] / (coef @ coef) * towards
+            probabilities = random_fraction * random_rows + (1.0 - random_fraction) / n_atoms
+            hessians = np.einsum("ik,k,km,kn->imn", probabilities, curvatures, atoms, atoms)
+            coef_tilts = np.linalg.solve(hessians, coef[None, :, None])[..., 0]
+            risks = probabilities @ entropies
+            levelling = (risks - weights @ risks)[:, None] / (coef @ coef) * coef_tilts
             if np.abs(levelling @ atoms.T).max() <= 0.25:
                 break
-            own *= 0.5
+            random_fraction *= 0.5
 
-        mixture = weights @ rows
-        gain = 0.5 * float(mixture @ (sizes * expit(-sizes)))
+        # ν is `pull`: 0 inside the ball, else a quarter of the room, and less for easy groups
+        mixture = weights @ probabilities
+        gain = 0.5 * float(mixture @ (margin_sizes * expit(-margin_sizes)))
         pull = 0.0
         if self.boundary:
-            pull = 0.25 / float(np.abs(towards @ atoms.T).max())
+            pull = 0.25 / float(np.abs(coef_tilts @ atoms.T).max())
             if n_easy:
                 pull = min(pull, 0.5 * gain / float(coef @ coef))
 
-        apart = rng.normal(size=(n_hard, n_features))
-        apart -= weights @ apart
-        apart -= np.outer(apart @ coef, coef) / (coef @ coef)
-        sideways = np.linalg.solve(hessians, apart[..., None])[..., 0]
-        widest = float(np.abs(sideways @ atoms.T).max())
-        # One hard group, or one feature, leaves no direction to differ in but rounding errors.
+        # u_i, orthogonal to w*, of weighted mean 0
+        directions = rng.normal(size=(n_hard, n_features))
+        directions -= weights @ directions
+        directions -= np.outer(directions @ coef, coef) / (coef @ coef)
+        direction_tilts = np.linalg.solve(hessians, directions[..., None])[..., 0]
+        widest = float(np.abs(direction_tilts @ atoms.T).max())
+        # with one hard group, or one feature, the u_i are 0 but for rounding errors
         scale = 0.5 * self.spread / widest if n_hard > 1 and n_features > 1 else 0.0
 
-        tilts = levelling + pull * towards + scale * sideways
+        tilts = levelling + pull * coef_tilts + scale * direction_tilts
         hard_chances = chances + curvatures * (tilts @ atoms.T)
         easy_chances = 0.5 * (chances + (margins > 0))
         self.optimum = float(weights @ risks - pull * (coef @ coef))
         self.atoms = atoms
-        self.atom_probabilities = np.vstack([rows, np.tile(mixture, (n_easy, 1))])
+        self.atom_probabilities = np.vstack([probabilities, np.tile(mixture, (n_easy, 1))])
         self.class_probabilities = np.vstack([hard_chances, np.tile(easy_chances, (n_easy, 1))])
 
     def group_risks(self, coef: npt.ArrayLike) -> FloatArray:
-        """Return the exact expected loss of each group."""
+        """Return the exact expected log loss of each group, (n_groups,)."""
         margins = self.atoms @ np.ravel(coef)
         losses = np.logaddexp(0.0, margins) - self.class_probabilities * margins
         return np.asarray(np.einsum("ik,ik->i", self.atom_probabilities, losses))
@@ -133,9 +137,9 @@ class Population:
         group_sizes: int | Sequence[int],
         random_state: int | np.random.Generator | None = None,
     ) -> tuple[FloatArray, FloatArray, npt.NDArray[np.str_]]:
-        """Draw rows, targets and group labels in random order; one size is meant for each group."""
-        asked = np.broadcast_to(np.asarray(group_sizes), self.n_groups).tolist()
-        sizes = [whole_number(size, "group_sizes", least=1) for size in asked]
+        """Draw rows, targets and group labels in random order; one size holds for each group."""
+        stated_sizes = np.broadcast_to(np.asarray(group_sizes), self.n_groups).tolist()
+        sizes = [whole_number(size, "group_sizes", least=1) for size in stated_sizes]
         rng = np.random.default_rng(random_state)
         rows: list[FloatArray] = []
         targets: list[npt.NDArray[np.bool_]] = []

@@ -1,8 +1,7 @@
-"""Real data sets: a file of public facts each, by which alone rows are read and encoded.
+"""Real data sets, each with a file of public facts by which its rows are read and encoded.
 
-The facts stand in `entries`. They come from the documentation of the data or from common sense,
-none from the rows: a row is encoded the same way whatever the others are, and that costs no
-privacy.
+The files are in `entries`. The facts come from the documentation of the data or common sense, not
+from the rows. So the encoding of a row does not depend on other rows and costs no privacy.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from sklearn.utils import Bunch
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.exceptions import InputError
 
-# Values of columns, as a file has them, to what they are called here.
+# For each column, its values in the file and their names here.
 Labels = Mapping[str, Mapping[str, str]]
 
-# The times of the stops are universal; Minneapolis is six hours behind, five in summer time.
+# Summer time in UTC, as the times of the stops: Minneapolis is 6 hours behind UTC, 5 in summer.
 _SUMMER = (pd.Timestamp("2017-03-12T08:00:00Z"), pd.Timestamp("2017-11-05T07:00:00Z"))
 
 
@@ -60,11 +59,11 @@ class DatasetEntry:
     target_bounds: tuple[float, float] | None = None  # of a regression, which clips to them
     target_unit: str = ""
     log_scaled: tuple[str, ...] = ()  # scaled by log(1 + value) between their bounds
-    derived: Mapping[str, list[str]] = field(default_factory=dict)  # made of what columns
+    derived: Mapping[str, list[str]] = field(default_factory=dict)  # computed from which columns
     columns: tuple[str, ...] = ()  # of a file without a header
     csv: Mapping[str, Any] = field(default_factory=dict)  # how pandas reads the file
     dropped: Mapping[str, list[str]] = field(default_factory=dict)  # unused, by the reason
-    text: str  # of the file with all of this
+    text: str  # content of the file of facts
 
     @property
     def feature_names(self) -> list[str]:
@@ -85,7 +84,7 @@ class DatasetEntry:
         return math.sqrt(len(self.numeric) + len(self.categories))
 
     def path(self, part: str) -> Path:
-        """Return where the file of a part is, or raise one sentence that says how to get it."""
+        """Return the path of the file of a part; if it is absent, an error says how to install."""
         try:
             path = Path(str(distribution(self.package).locate_file(self.files[part])))
         except PackageNotFoundError:
@@ -98,14 +97,14 @@ class DatasetEntry:
         return path
 
     def read(self, path: Path) -> pd.DataFrame:
-        """Read one file, with the columns named here and nothing else."""
-        made = [*self.numeric, *self.categories, *self.groups, self.target]
+        """Read one file: the features, groups and target of this entry, not encoded."""
+        columns = [*self.numeric, *self.categories, *self.groups, self.target]
         if path.suffix == ".compress":
-            # a pickle of an installed package is code that one trusts like an import
+            # a pickle in an installed package is trusted as its code is
             frame = pd.read_pickle(path, compression="xz")
         else:
             words = {*self.groups, *self.categories, *([self.target] if self.target_values else ())}
-            used = {*made, *(column for of in self.derived.values() for column in of)}
+            used = {*columns, *(column for of in self.derived.values() for column in of)}
             frame = pd.read_csv(
                 path,
                 names=list(self.columns) or None,
@@ -115,13 +114,13 @@ class DatasetEntry:
             )
             for column in frame.select_dtypes("category"):
                 frame[column] = frame[column].cat.rename_categories(lambda word: str(word).strip())
-        return _DERIVED.get(self.name, pd.DataFrame)(frame)[made]
+        return _DERIVED.get(self.name, pd.DataFrame)(frame)[columns]
 
     def encode(self, frame: pd.DataFrame) -> tuple[FloatArray, FloatArray, npt.NDArray[np.intp]]:
-        """Return features, targets and places in `group_labels` of raw rows, each on its own.
+        """Encode raw rows: return features, targets, and each row's index in `group_labels`.
 
-        The target is class 0 or 1, or a number clipped to its bounds. It is NaN, or the place of a
-        group -1, where a row has none.
+        The target is class 0 or 1, or a number clipped to its bounds, and NaN if it is missing. The
+        index is -1 for a row without a group.
         """
         if self.target_bounds is not None:
             target = np.clip(_numbers(frame[self.target]), *self.target_bounds)
@@ -131,6 +130,7 @@ class DatasetEntry:
         return self._features(frame), target, self._groups(frame)
 
     def _features(self, frame: pd.DataFrame) -> FloatArray:
+        """Return the encoded columns, in the order of `feature_names`."""
         encoded = np.zeros((len(frame), len(self.feature_names)))
         for position, (column, (low, high)) in enumerate(self.numeric.items()):
             values = np.clip(_numbers(frame[column]), low, high)
@@ -138,23 +138,24 @@ class DatasetEntry:
                 values, low, high = np.log1p(values), np.log1p(low), np.log1p(high)
             scaled = 2.0 * (values - low) / (high - low) - 1.0
             encoded[:, position] = np.nan_to_num(scaled, nan=0.0)
-        first = len(self.numeric)
+        start = len(self.numeric)
         for column, schema in self.categories.items():
             codes = _codes(frame[column], schema)
             rows = np.flatnonzero(codes >= 0)
-            encoded[rows, first + codes[rows]] = 1.0
-            first += len(schema)
+            encoded[rows, start + codes[rows]] = 1.0
+            start += len(schema)
         return encoded
 
     def _groups(self, frame: pd.DataFrame) -> npt.NDArray[np.intp]:
-        known = np.ones(len(frame), dtype=bool)
+        """Return each row's index in `group_labels`, -1 if a column has no known label."""
+        has_label = np.ones(len(frame), dtype=bool)
         cells = np.full(len(frame), "", dtype=object)
-        for place, (column, labels) in enumerate(self.groups.items()):
+        for index, (column, labels) in enumerate(self.groups.items()):
             codes = _codes(frame[column], labels)
-            known &= codes >= 0
-            cells += (", " if place else "") + np.array(list(labels.values()), dtype=object)[codes]
-        places = pd.Index(self.group_labels).get_indexer(pd.Index(cells))
-        return np.where(known, places, -1).astype(np.intp)
+            has_label &= codes >= 0
+            cells += (", " if index else "") + np.array(list(labels.values()), dtype=object)[codes]
+        indices = pd.Index(self.group_labels).get_indexer(pd.Index(cells))
+        return np.where(has_label, indices, -1).astype(np.intp)
 
 
 def _numbers(values: pd.Series) -> FloatArray:
@@ -162,21 +163,21 @@ def _numbers(values: pd.Series) -> FloatArray:
 
 
 def _codes(values: pd.Series, schema: Mapping[str, Any]) -> npt.NDArray[np.intp]:
-    """Return the position of each value in the schema, -1 for a missing or an unknown one."""
+    """Return each value's index among the keys of `schema`, -1 if missing or unknown."""
     categorical = values.astype("category").cat.set_categories(list(schema))
     return np.asarray(categorical.cat.codes, dtype=np.intp)
 
 
 def _entry_of(file: Any) -> DatasetEntry:
-    """Return an entry of its file, where columns of values are lists of "value = label"."""
+    """Read a file of facts, which lists a column's values as "value = label" or "label"."""
     text = file.read_text(encoding="utf-8")
     facts = tomllib.loads(text)
     for key in ("groups", "categories"):
         for column, written in facts.setdefault(key, {}).items():
-            pairs = (each.partition(" = ") for each in written)
+            pairs = (line.partition(" = ") for line in written)
             facts[key][column] = {value: label or value for value, _, label in pairs}
     values: dict[str, Any] = {
-        key: tuple(one) if isinstance(one, list) else one for key, one in facts.items()
+        key: tuple(fact) if isinstance(fact, list) else fact for key, fact in facts.items()
     }
     return DatasetEntry(name=file.name.removesuffix(".toml"), text=text, **values)
 
@@ -189,7 +190,7 @@ ENTRIES = {entry.name: entry for entry in map(_entry_of, _FILES)}
 
 
 def _adult(frame: pd.DataFrame) -> pd.DataFrame:
-    """Take the full stop off the labels of the test file, and tell who was born elsewhere."""
+    """Remove the full stop after incomes in the test file, and add the column "born-in"."""
     country = frame["native-country"]
     elsewhere = country.where(country == "United-States", "elsewhere").where(country.notna())
     income = frame["income"].astype(object).str.rstrip(".")
@@ -197,7 +198,7 @@ def _adult(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _law_school(frame: pd.DataFrame) -> pd.DataFrame:
-    """Put indicator columns back together; a row without exactly one 1 is missing."""
+    """Merge indicator columns into one of values, missing in a row without exactly one 1."""
     for column, prefix in (("race", "Race_"), ("sex", "Sex_"), ("passed", "PF_")):
         names = [name for name in map(str, frame) if name.startswith(prefix)]
         indicators = frame[names].to_numpy()
@@ -208,7 +209,7 @@ def _law_school(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _stops(frame: pd.DataFrame) -> pd.DataFrame:
-    """Turn the date into month, kind of day and hours of the day."""
+    """Replace the UTC date by local month, weekday or weekend, and three-hour interval."""
     universal = pd.to_datetime(frame["date"], utc=True)
     summer = (universal >= _SUMMER[0]) & (universal < _SUMMER[1])
     local = universal - pd.to_timedelta(6 - summer.astype(int), unit="h")

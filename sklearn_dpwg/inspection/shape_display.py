@@ -61,7 +61,7 @@ def shape_functions(model: Any, schema: Any = None, *, of: Hashable = None) -> t
     """
     inner, schema = parts_of(model, schema)
     weights, effects = _weights_of(inner, of), dict[str, Effect]()
-    for part in schema._seen():  # a pair comes after its two columns
+    for part in schema._shown_columns():  # a pair comes after its two columns
         fields = part.name, part.values, part.effects(weights), part.is_number, part.may_be_missing
         effects[part.name] = Effect(*fields, axes=tuple(effects[name] for name in part.of))
     return tuple(sorted(effects.values(), key=lambda effect: -effect.size))

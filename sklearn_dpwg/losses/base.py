@@ -1,4 +1,4 @@
-"""Contract of a loss: values, derivatives, and constants over a bounded score."""
+"""Interface of a loss: values, derivatives, and constants for scores of bounded norm."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sklearn_dpwg.exceptions import InputError, InputTypeError
 
 Task = Literal["binary", "multiclass", "regression"]
 
-# Supremum, infimum and their difference are each rounded by at most two units in the last place.
+# Supremum, infimum and their difference each have an error of at most 2 units in the last place.
 _ROUNDING_UNITS = 6
 
 
@@ -38,7 +38,7 @@ class LossConstants:
     infimum, supremum : float
         Bounds on the value of the loss; their difference is the range B.
     zero_score : float
-        Largest loss of a record whose score is zero: what predicting nothing costs at most.
+        Largest loss of a record whose score is zero, as every score of zero weights.
     smoothness : float
         Bound H on the largest eigenvalue of the second derivative in the score; ``inf`` for a
         loss that is not smooth.
@@ -56,7 +56,7 @@ class LossConstants:
     derivative: Callable[[FloatArray], FloatArray] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no loss can have."""
+        """Refuse constants that contradict each other or are not finite."""
         for name in ("score_bound", "lipschitz", "smoothness"):
             value = getattr(self, name)
             if not value >= 0.0 or (value == math.inf and name != "smoothness"):
@@ -69,7 +69,7 @@ class LossConstants:
 
     @cached_property
     def gradient_diameter(self) -> float:
-        """Bound Γ on ``‖∇ℓ(w, z) - ∇ℓ(w, z')‖`` over weights of the ball and pairs of records."""
+        """Bound Γ on ``‖∇ℓ(w, z) - ∇ℓ(w, z')‖`` over weights w of the ball and records z, z'."""
         if self.derivative is None:
             return 2.0 * self.lipschitz
         return min(2.0 * self.lipschitz, gradient_diameter(self.derivative, self.score_bound))
@@ -80,7 +80,7 @@ class LossConstants:
         return self.range_up_to(math.inf)
 
     def range_up_to(self, loss_clip: float) -> float:
-        """Return the range of losses of which each counts for at most a clip.
+        """Return the range of losses that are clipped from above.
 
         Parameters
         ----------
@@ -105,8 +105,8 @@ class Loss(ABC):
     which has a field ``target_bound`` for Y. A loss with parameters is a frozen dataclass; those
     that a user may choose come first, and ``rules`` (or ``__post_init__``) check them. A loss whose
     scores mean probabilities has a method ``probabilities(scores)``, and a classifier with it has
-    ``predict_proba``. A loss with `ends` can be limited in its slopes record by
-    record, as centred rows ask for.
+    ``predict_proba``. A loss with `ends` can have its slope limited for each record, as centred
+    rows need.
     """
 
     name: ClassVar[str]
@@ -182,9 +182,9 @@ class Loss(ABC):
         return self.value_and_derivative(scores, targets)[0]
 
     def ends(self, targets: FloatArray, limits: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the scores between which the loss of each record is no steeper than a limit.
+        """Return the interval of scores in which each record's slope is at most its limit.
 
-        A loss that has them is at least 0 at every score, of records that may be as well.
+        A loss with this method must be at least 0 at every score.
 
         Parameters
         ----------
@@ -194,17 +194,17 @@ class Loss(ABC):
         Returns
         -------
         low, high : ndarray of shape (n_records,)
-            The ends, infinite where the loss is no steeper on a side.
+            Ends of the interval, infinite on a side where the loss is nowhere steeper.
         """
         raise InputTypeError(f"slopes of {self!r} cannot be limited: it has no ends().")
 
     @property
     def has_ends(self) -> bool:
-        """Whether slopes can be limited: those of several outputs always can."""
+        """Whether slopes can be limited; those of several outputs can without `ends`."""
         return self.n_outputs > 1 or type(self).ends is not Loss.ends
 
     def with_bounded_slope(self) -> Loss:
-        """Return the loss to learn with in place of this one where noise is added.
+        """Return a loss like this one with smaller slopes, which private fits learn with.
 
         Returns
         -------
@@ -266,7 +266,7 @@ class Loss(ABC):
         return self
 
 
-# Keeps the search below a second and some hundred MiB.
+# Limits the search to about a second and a few hundred MiB.
 _MAX_CELLS = 2**20
 
 
@@ -274,26 +274,27 @@ _MAX_CELLS = 2**20
 def gradient_diameter(
     derivative: Callable[[FloatArray], FloatArray], score_bound: float, tolerance: float = 2e-3
 ) -> float:
-    """Return a certified upper bound on the distance of two records' gradients.
+    """Return an upper bound on the distance of two records' gradients, by branch and bound.
 
-    They are ``u f(<w, u>)`` with u in the unit ball, ``‖w‖ <= r`` and f a derivative that falls
-    nowhere. Of angles s and t of two u against w, with ``F = f(r sin s)`` and ``G = f(r sin t)``,
-    the largest squared distance is ``(F sin s - G sin t)² + (|F| cos s + |G| cos t)²``. Branch and
-    bound over cells of angles makes it too large by the tolerance at most, but where over a million
-    cells were needed: ``docs/theory/losses.md`` has the proof.
+    Gradients are ``u f(<w, u>)`` with u in the unit ball, ``‖w‖ <= r`` and f a derivative that
+    never falls. If two u have angles s and t to the plane orthogonal to w, and ``F = f(r sin s)``,
+    ``G = f(r sin t)``, the largest squared distance is ``(F sin s - G sin t)² + (|F| cos s + |G|
+    cos t)²``. The search over cells of angles overestimates it by at most the relative tolerance,
+    unless it would need over a million cells: ``docs/theory/losses.md`` has the proof.
     """
 
-    def at(angle: FloatArray) -> FloatArray:
+    def slope_at(angle: FloatArray) -> FloatArray:
         return derivative(score_bound * np.sin(np.clip(angle, -np.pi / 2, np.pi / 2)))
 
-    def curve(angle: FloatArray, half: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the curve at centres, and how far it is from there within their cells."""
-        value = at(angle)
-        above, below = at(angle + half) - value, value - at(angle - half)
+    def curve(angle: FloatArray, half_width: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return (F sin s, |F| cos s) at centres of cells, and its largest change in a cell."""
+        value = slope_at(angle)
+        above = slope_at(angle + half_width) - value
+        below = value - slope_at(angle - half_width)
         if min(above.min(), below.min()) < -1e-12 * np.abs(value).max():
             raise InputError("derivative must fall nowhere, as that of a convex loss does.")
         across = np.abs(value) * np.cos(angle)
-        reach = (np.maximum(above, below) + np.abs(value) * half) * (1.0 + 1e-12)
+        reach = (np.maximum(above, below) + np.abs(value) * half_width) * (1.0 + 1e-12)
         return value * np.sin(angle), across, reach
 
     n_cells, best = 32, 0.0
@@ -302,26 +303,27 @@ def gradient_diameter(
     second: NDArray[Any]
     first, second = np.triu_indices(n_cells)  # the distance is symmetric in the two records
     while True:
-        # each cell once, however many pairs it is in
+        # the curve is evaluated once a cell, though a cell is in many pairs
         cells, places = np.unique(np.concatenate([first, second]), return_inverse=True)
         along, across, reach = curve(width * (cells + 0.5) - np.pi / 2, width / 2)
-        one, other = places[: len(first)], places[len(first) :]
-        distance = np.hypot(along[one] - along[other], across[one] + across[other])
-        bounds = distance + reach[one] + reach[other]
+        left, right = places[: len(first)], places[len(first) :]
+        distance = np.hypot(along[left] - along[right], across[left] + across[right])
+        bounds = distance + reach[left] + reach[right]
         best, bound = max(best, float(distance.max())), float(bounds.max())
         if bound <= (1.0 + tolerance) * best or len(first) > _MAX_CELLS:
             return bound
-        alive = bounds >= best
+        # pairs of cells that may hold the maximum are divided into four
+        kept = bounds >= best
         width /= 2
-        first = (2 * first[alive, None] + [0, 0, 1, 1]).ravel()
-        second = (2 * second[alive, None] + [0, 1, 0, 1]).ravel()
+        first = (2 * first[kept, None] + [0, 0, 1, 1]).ravel()
+        second = (2 * second[kept, None] + [0, 1, 0, 1]).ravel()
 
 
 @dataclass(frozen=True)
 class CutLine:
-    """The derivative ``f(t) = (t + shift)/width``, cut to [low, high], of a loss in the score.
+    """The derivative ``f(t) = (t + shift)/width`` of a loss in the score, clipped to [low, high].
 
-    Equal ones are equal keys of the cache of `gradient_diameter`.
+    It is hashable, as `gradient_diameter` caches by it.
     """
 
     shift: float
@@ -341,9 +343,9 @@ def constants_at_the_ends(
     smoothness: float = math.inf,
     derivative: Callable[[FloatArray], FloatArray] | None = None,
 ) -> LossConstants:
-    """Return the constants of a loss that falls with a margin, or grows with a residual.
+    """Return the constants of a loss that falls in the margin, or grows with the residual's size.
 
-    It is convex, so it is largest and steepest where the score and the target are at their ends.
+    A convex loss is largest and steepest at the extreme scores and targets, where it is evaluated.
     """
     if loss.task == "binary":
         scores, targets = np.array([-score_bound, 0.0, score_bound]), np.ones(3)
@@ -351,14 +353,13 @@ def constants_at_the_ends(
         supremum, zero_score, infimum = values.tolist()
     else:
         bound: float = loss.target_bound  # type: ignore[attr-defined]
-        end = score_bound + bound
-        values, slopes = loss.value_and_derivative(
-            np.array([end, -end, bound, -bound]), np.zeros(4)
-        )
+        largest = score_bound + bound
+        residuals = np.array([largest, -largest, bound, -bound])
+        values, slopes = loss.value_and_derivative(residuals, np.zeros(4))
         supremum, zero_score, infimum = float(values.max()), float(values[2:].max()), 0.0
-    steepest = float(np.abs(slopes).max()) if lipschitz is None else lipschitz
+    lipschitz = float(np.abs(slopes).max()) if lipschitz is None else lipschitz
     return LossConstants(
-        score_bound, steepest, infimum, supremum, zero_score, smoothness, derivative
+        score_bound, lipschitz, infimum, supremum, zero_score, smoothness, derivative
     )
 
 
@@ -374,7 +375,7 @@ class KinkedLoss(Loss):
 
     @abstractmethod
     def slopes(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the slopes p for scores below the target, and q above."""
+        """Return each record's slopes: p for scores below the target, q for scores above."""
 
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray
@@ -407,7 +408,7 @@ class SmoothedLoss(Loss):
 
     loss: KinkedLoss
     width: float
-    # lines are worth what each is at the score that it is drawn for
+    # True for the lines s·e instead, tangent slopes s of the stand-in through residual 0
     is_lines: bool = field(default=False, repr=False)
     name: ClassVar[str] = "rounded_kink"
 
@@ -415,7 +416,7 @@ class SmoothedLoss(Loss):
         self, scores: FloatArray, targets: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         residual, tilt, opening, fraction = self._parts(scores, targets)
-        # (e²/h + h)/2 is |e| and this, which is 0 from |e| = h on
+        # (e²/h + h)/2 - |e|, and 0 for |e| >= h
         excess = 0.5 * self.width * (1.0 - np.abs(fraction)) ** 2
         slope = tilt + opening * fraction
         if self.is_lines:
@@ -428,7 +429,7 @@ class SmoothedLoss(Loss):
 
     def constants(self, score_bound: float) -> LossConstants:
         exact = self.loss.constants(score_bound)
-        # the opening (q-p)/2 is at most L, as both slopes are within it
+        # the opening g = (q-p)/2 is at most L, as both slopes are within [-L, L]
         return replace(
             exact,
             supremum=exact.supremum + exact.lipschitz * self.width / 2.0,
@@ -439,7 +440,7 @@ class SmoothedLoss(Loss):
     def _parts(
         self, scores: FloatArray, targets: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return e, c, g and e/h cut to [-1, 1]."""
+        """Return the residual e, tilt c, opening g, and e/h clipped to [-1, 1]."""
         residual = scores - targets
         lower, upper = self.loss.slopes(targets)
         fraction = np.clip(residual / self.width, -1.0, 1.0)

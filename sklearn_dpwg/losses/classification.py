@@ -20,12 +20,12 @@ from sklearn_dpwg.losses.base import (
     constants_at_the_ends,
 )
 
-# Slopes that `solver="auto"` counts at most: 0.8 to 0.9 do equally well.
+# Largest slope of the logistic loss with `solver="auto"`: 0.8 to 0.9 do equally well.
 BOUNDED_SLOPE = 0.85
 
 
-# Elementary functions by operations that IEEE 754 rounds alike everywhere: every machine finds the
-# same bits of a record's loss. Each errs by less than 2.2 units of roundoff.
+# Elementary functions made of operations that IEEE 754 rounds alike on every machine, so losses are
+# equal bit by bit. The relative error is below 2.2 units of roundoff.
 
 LN2_HIGH, LN2_LOW, INVERSE_LN2 = 0.693145751953125, 1.4286068203094172e-06, 1.4426950408889634
 # R/s² of `log1p`, fitted at Chebyshev's nodes of [0, 1/9] to 2/3 + 2/5 s² + 2/7 s⁴ + ...
@@ -39,7 +39,7 @@ BERNOULLI = (1 / 6, -1 / 360, 1 / 15120, -1 / 604800, 1 / 23950080, -691 / 65383
 
 
 def _polynomial(factors: tuple[float, ...], z: FloatArray) -> FloatArray:
-    """Return ``factors[0] + factors[1] z + ...``, from the last to the first."""
+    """Return ``factors[0] + factors[1] z + ...`` by Horner's rule."""
     total = z * factors[-1]
     for factor in factors[-2:0:-1]:
         total += factor
@@ -49,9 +49,10 @@ def _polynomial(factors: tuple[float, ...], z: FloatArray) -> FloatArray:
 
 
 def exp(exponents: FloatArray) -> FloatArray:
-    """Return the exponential of numbers of at most 0; below -708 that of -708.
+    """Return the exponential of numbers at most 0; those below -708 count as -708.
 
-    With ``R = r coth(r/2)``, a series in r², ``exp(r) = 1 + 2 r/(R - r)``.
+    With ``x = r - n log 2`` the result is ``2^-n exp(r)``. With ``R = r coth(r/2)``, a series in
+    r², ``exp(r) = 1 + 2 r/(R - r)``.
     """
     rest = np.maximum(exponents, -708.0)
     halvings = np.rint(rest * -INVERSE_LN2)
@@ -65,18 +66,18 @@ def exp(exponents: FloatArray) -> FloatArray:
     rest *= 2.0
     rest /= series
     rest += 1.0
-    with np.errstate(invalid="ignore"):  # of what is not a number, which stays so
+    with np.errstate(invalid="ignore"):  # NaN stays NaN
         power = halvings.astype(np.int64)
-    np.subtract(1023, power, out=power)
+    np.subtract(1023, power, out=power)  # the exponent bits of 2^-n
     power <<= 52
     rest *= power.view(np.float64)
     return rest
 
 
 def log1p(values: FloatArray) -> FloatArray:
-    """Return ``log(1 + x)`` of numbers from 0 to 1.
+    """Return ``log(1 + x)`` of numbers x in [0, 1].
 
-    With ``s = x/(2 + x)`` that is ``x - s (x - R)``, and R/s² a polynomial in s².
+    With ``s = x/(2 + x)`` the result is ``x - s (x - R)``, where R/s² is a polynomial in s².
     """
     s = values + 2.0
     np.divide(values, s, out=s)
@@ -96,7 +97,7 @@ def log(values: FloatArray) -> FloatArray:
 
 
 def ends_of_margins(targets: FloatArray, margins: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the scores whose margins are not below some."""
+    """Return the interval of scores whose margin, target times score, is at least `margins`."""
     low = np.where(targets > 0.0, margins, -np.inf)
     return low, np.where(targets > 0.0, np.inf, -margins)
 
@@ -110,8 +111,8 @@ class BinaryLogLoss(Loss):
     ``f(t) = min(expit(t), c)``: L = f(r), H = 1/4, and the value is between those of m = r and -r.
     """
 
-    # a slope c above 1/2, at most 1. Where the logistic loss is steeper, this one goes on as a line
-    # of slope c, so that records far on the wrong side move a gradient less
+    # the largest slope c, in (1/2, 1]. Where the logistic loss is steeper, this one is a line of
+    # slope c, so that one record far on the wrong side changes a gradient less
     largest_slope: float = 1.0
     name: ClassVar[str] = "log_loss"
     task: ClassVar[Task] = "binary"
@@ -130,12 +131,12 @@ class BinaryLogLoss(Loss):
         self, scores: FloatArray, targets: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         margin = targets * scores
-        held = np.maximum(margin, self.edge) if self.largest_slope < 1.0 else margin
-        small = exp(-np.abs(held))
-        with np.errstate(under="ignore"):  # of very large margins
+        curved = np.maximum(margin, self.edge) if self.largest_slope < 1.0 else margin
+        small = exp(-np.abs(curved))
+        with np.errstate(under="ignore"):  # at very large margins
             values = log1p(small)
-        values -= np.minimum(held, 0.0)
-        slopes = np.where(held > 0.0, small, 1.0)
+        values -= np.minimum(curved, 0.0)
+        slopes = np.where(curved > 0.0, small, 1.0)
         small += 1.0
         slopes /= small
         if self.largest_slope < 1.0:
@@ -170,7 +171,7 @@ class BinaryLogLoss(Loss):
 
 @dataclass(frozen=True)
 class _LogSlope:
-    """The function f of the class notes, as a key of the cache."""
+    """The function f of `BinaryLogLoss`, hashable, as `gradient_diameter` caches by it."""
 
     largest_slope: float
 
@@ -194,7 +195,7 @@ class Hinge(KinkedLoss):
 
 
 class _ParabolicHinge(Loss):
-    """A parabola of what is missing from a margin of 1, and a line from a slope on.
+    """A parabola in the shortfall from margin 1, continued as a line at the slope `steepest`.
 
     The derivative in the score is ``-y f(-y a)`` with ``f(t) = min(max(0, 1+t)/width, steepest)``:
     L = f(r), H = 1/width, and the value is between those of the margins r and -r.
@@ -254,7 +255,7 @@ class SquaredHinge(_ParabolicHinge):
     steepest: ClassVar[float] = math.inf
 
 
-# The supremum is searched at so many points; it comes out too large by at most 0.01 % of r.
+# Points of the search for the supremum; the bound is too large by at most 0.01 % of r.
 _ARC_POINTS = 4096 + 1
 
 
@@ -274,7 +275,7 @@ class MultinomialLogLoss(Loss):
     rules: ClassVar[Rules] = Rules("MultinomialLogLoss", n_outputs=whole(2))
 
     def __post_init__(self) -> None:
-        if self.n_outputs == 1:  # that of other losses, which rules take for a default
+        if self.n_outputs == 1:  # the default of `Loss`, which rules do not check
             raise InputError("n_outputs of MultinomialLogLoss must be at least 2, got 1.")
         super().__post_init__()
 
@@ -320,23 +321,24 @@ class MultinomialLogLoss(Loss):
 
 
 def _supremum(n_classes: int, score_bound: float) -> float:
-    """Return the largest loss for scores of norm at most r, or a little more.
+    """Return an upper bound on the cross-entropy for scores of norm at most r = `score_bound`.
 
-    It is reached on an arc of the sphere, from where all scores but the target's are equal to where
-    all but one of them are 0, and changes along it by at most √2 r times the angle.
+    The maximum is on an arc of the sphere, from where all scores but the target's are equal to
+    where all but one of them are 0. Along it the loss changes by at most √2 r times the angle.
     """
-    at_most = float(np.logaddexp(0.0, math.log(n_classes - 1) + math.sqrt(2.0) * score_bound))
+    simple_bound = float(np.logaddexp(0.0, math.log(n_classes - 1) + math.sqrt(2.0) * score_bound))
     if n_classes == 2:
-        return at_most
+        return simple_bound
     length = math.acos(math.sqrt(n_classes / (2.0 * (n_classes - 1.0))))
     angle = np.linspace(0.0, length, _ARC_POINTS)[:, None]
-    # the target's score, the one larger score, each of the others
-    one = np.array([-1.0, 1.0, 0.0]) / math.sqrt(2.0)
-    rest = n_classes - 2.0
-    even = np.array([-1.0 - rest, 1.0, 1.0]) / math.sqrt(n_classes * (n_classes - 1.0))
-    side = even - (even[:2] @ one[:2]) * one
-    side /= math.sqrt(side[0] ** 2 + side[1] ** 2 + rest * side[2] ** 2)
-    scores = score_bound * (np.cos(angle) * one + np.sin(angle) * side)
-    values = logsumexp(scores - scores[:, :1], axis=1, b=[1.0, 1.0, rest])
+    # directions as (the target's score, one larger score, each of the n_rest others)
+    single = np.array([-1.0, 1.0, 0.0]) / math.sqrt(2.0)
+    n_rest = n_classes - 2.0
+    equal = np.array([-1.0 - n_rest, 1.0, 1.0]) / math.sqrt(n_classes * (n_classes - 1.0))
+    orthogonal = equal - (equal[:2] @ single[:2]) * single
+    norm = math.sqrt(orthogonal[0] ** 2 + orthogonal[1] ** 2 + n_rest * orthogonal[2] ** 2)
+    orthogonal /= norm
+    scores = score_bound * (np.cos(angle) * single + np.sin(angle) * orthogonal)
+    values = logsumexp(scores - scores[:, :1], axis=1, b=[1.0, 1.0, n_rest])
     slack = math.sqrt(2.0) * score_bound * length / (2.0 * (_ARC_POINTS - 1))
-    return min(at_most, float(values.max()) + slack)
+    return min(simple_bound, float(values.max()) + slack)

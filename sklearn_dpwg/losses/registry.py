@@ -1,4 +1,4 @@
-"""Names of the losses."""
+"""The losses, and the choice of one by name or instance."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ LOSSES: tuple[type[Loss], ...] = (
 def make_loss(
     loss: str | Loss, *, kind: Literal["classifier", "regressor"], n_classes: int = 2
 ) -> Loss:
-    """Return the loss that a name or an instance asks for, of which it is a copy."""
+    """Return the named loss, or a copy of an instance; refuse one that does not fit the task."""
     task = "regression" if kind == "regressor" else "binary" if n_classes == 2 else "multiclass"
-    of_kind = [known for known in LOSSES if (known.task == "regression") == (kind == "regressor")]
-    suitable = {known.name: known for known in of_kind if known.task == task}
-    names = sorted({known.name for known in of_kind})
+    is_regression = kind == "regressor"
+    candidates = [known for known in LOSSES if (known.task == "regression") == is_regression]
+    suitable = {known.name: known for known in candidates if known.task == task}
+    names = sorted({known.name for known in candidates})
     if isinstance(loss, str):
         if loss in suitable:
             return suitable[loss](**{"n_outputs": n_classes} if task == "multiclass" else {})

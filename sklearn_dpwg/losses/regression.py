@@ -20,11 +20,11 @@ from sklearn_dpwg.losses.base import (
 
 
 class _ParabolicResidual(Loss):
-    """Half squared error of residuals ``e = a - y`` up to a threshold κ, a line of slope κ beyond.
+    """Half squared error of a residual ``e = a - y``, continued as a line beyond a threshold κ.
 
     The derivative is ``ψ(e)``, the residual cut to [-κ, κ]. For targets in [-Y, Y]: L = ψ(r + Y),
-    H = 1, the value lies between 0 and that of ``e = r + Y``, and every gradient that matters is
-    ``u f(<w, u>)`` with ``f(a) = ψ(a + Y)``.
+    H = 1, the value lies between 0 and that of ``e = r + Y``, and an extreme gradient is
+    ``u f(<w, u>)`` with ``f(a) = ψ(a + Y)`` (docs/theory/losses.md).
     """
 
     task: ClassVar[Task] = "regression"

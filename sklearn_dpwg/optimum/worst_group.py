@@ -21,26 +21,25 @@ from sklearn_dpwg.optimum.saddle_point import (
     project_to_ball,
 )
 
-# One record in eight is in the next smaller sample, and of small groups at least so many.
-FRACTION, MIN_OF_A_GROUP = 8, 200
-# Records per weight that a sample needs to be worth solving, and for its Hessian to stand in for
-# that of all records: the error of a step is then about one over the root of it.
-TO_SOLVE, TO_STAND_IN = 20, 200
-# Fixed, so that results repeat: no noise is drawn here and nothing is hidden by the sample.
+# A sample has one record in eight of the next larger one, and at least 200 of each group.
+SAMPLE_DIVISOR, MIN_GROUP_SAMPLE = 8, 200
+# Least records per weight of a sample that is worth solving, and of one whose Hessian replaces that
+# of all records: with n records per weight the relative error of a step is about 1/√n.
+SOLVE_RATIO, HESSIAN_RATIO = 20, 200
+# Fixed, so that results repeat: the samples save time and protect nobody.
 SEED = 0
-# Weights from which Hessians are in single precision first, off by less than this times the trace.
+# Number of weights from which Hessians are first in single precision, and its error per trace.
 WIDE, SINGLE = 500, 1e-7
-# Steps that leave more of the gap than this ask for a new Hessian, and, where the Hessian was
-# new, steps that leave more than that ask for one of all records.
+# A step that leaves more than RENEW of the gap asks for a new Hessian; with a new Hessian, one that
+# leaves more than DISTRUST asks for the Hessian of all records.
 RENEW, DISTRUST = 0.3, 0.5
-# Least damping of a step, as a fraction of the Hessian's trace; how much it grows where a step
-# gains nothing and falls where one does, and how many in a row mean that rounding has the last
-# word.
-DAMPING, MORE, LESS, LAST = 1e-12, 1e3, 0.1, 8
-# A step from within this fraction of the sphere takes the ball's multiplier from the slope; it ends
-# on the sphere up to the square of that share, after so many factors at most.
+# Least damping, as a fraction of the Hessian's trace; its factors after a step that fails and one
+# that gains; and the failures in a row after which only rounding errors are left.
+MIN_DAMPING, DAMPING_UP, DAMPING_DOWN, MAX_FAILURES = 1e-12, 1e3, 0.1, 8
+# A step that starts so near the sphere takes the ball's first multiplier from the slope. One that
+# ends within NEAR·R of the sphere is corrected to first order. At most so many Cholesky factors.
 AT_SPHERE, NEAR, MAX_FACTORS = 1e-6, 1e-4, 50
-# What rounding leaves of a matrix, and the least that one may be scaled by.
+# Relative rounding error of a matrix, and a floor that keeps divisors positive.
 ROUNDING, TINY = 1e-15, 1e-20
 
 
@@ -78,79 +77,78 @@ def worst_group_optimum(
         return kinked_optimum(
             risks, radius=radius, tolerance=tolerance, max_newton_steps=max_newton_steps
         )
-    at = first_point(risks)
-    # a sample that misleads costs time and nothing else
-    curvature: Any = _Rough(risks) if risks.n_weights >= WIDE else None
+    point = first_point(risks)
+    # samples give starting points and Hessians; a misleading one costs time, not correctness
+    curvature: Any = _RoughCurvature(risks) if risks.n_weights >= WIDE else None
     # the matrices of a step are small: threads of BLAS would wait for each other
     with one_blas_thread():
-        for part in nested_samples(risks):
-            n_records = sum(part.group_sizes)
-            most = min(20, max_newton_steps - at.n_newton_steps)
-            # a tenth of what a sample can tell
+        for sample in nested_samples(risks):
+            n_records = sum(sample.group_sizes)
+            max_steps = min(20, max_newton_steps - point.n_newton_steps)
+            # a tenth of the sampling error, about n_weights/n_records
             enough = 0.1 * risks.n_weights / n_records
-            at = minimax_newton(part, at, radius, tolerance, most, curvature, enough)
-            if n_records >= TO_STAND_IN * risks.n_weights:
-                curvature = part
-        most = max_newton_steps - at.n_newton_steps
-        return minimax_newton(risks, at, radius, tolerance, most, curvature)
+            point = minimax_newton(sample, point, radius, tolerance, max_steps, curvature, enough)
+            if n_records >= HESSIAN_RATIO * risks.n_weights:
+                curvature = sample
+        max_steps = max_newton_steps - point.n_newton_steps
+        return minimax_newton(risks, point, radius, tolerance, max_steps, curvature)
 
 
 def smooth_optimum(
     risks: RiskFunctions, *, radius: float, tolerance: float = 1e-8, max_newton_steps: int = 500
 ) -> SaddlePoint:
-    """Minimise the largest of smooth convex functions, such as the risks of a known population."""
+    """Minimise the largest of smooth convex functions over a ball, as `worst_group_optimum`."""
     with one_blas_thread():
         return minimax_newton(risks, first_point(risks), radius, tolerance, max_newton_steps)
 
 
 def first_point(risks: RiskFunctions) -> SaddlePoint:
-    """Return weights of zero and equal group weights, of which nothing is known."""
-    return SaddlePoint(
-        np.zeros(risks.n_weights), np.full(risks.n_groups, 1.0 / risks.n_groups), math.inf, 0
-    )
+    """Return the starting point: zero weights, equal group weights, and an infinite gap."""
+    group_weights = np.full(risks.n_groups, 1.0 / risks.n_groups)
+    return SaddlePoint(np.zeros(risks.n_weights), group_weights, gap=math.inf, n_newton_steps=0)
 
 
 @dataclass(frozen=True)
-class _Rough:
-    """Where the Hessian of all records comes from while it need not be exact."""
+class _RoughCurvature:
+    """Hessians of all records in single precision, while exact ones are not needed."""
 
     risks: Risks
 
     def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
-        """Return the Hessian, and what keeps it positive where rounding would not."""
+        """Return the Hessian plus a diagonal that keeps it positive despite rounding."""
         hessian = self.risks.hessian(weights, group_weights, rough=True)
         hessian[np.diag_indices(len(hessian))] += SINGLE * np.trace(hessian)
         return hessian
 
 
 def nested_samples(risks: Risks) -> list[Risks]:
-    """Return samples of the records, the smallest first, each a sample of the next.
+    """Return samples of the records, smallest first; each is part of the next.
 
-    None where groups overlap: one of cells in fractions of their own would be of other groups.
+    None if groups overlap: their `cells` in unlike fractions would make up other groups.
     """
     samples: list[Risks] = []
     if risks.cells is not None or max(risks.group_sizes) > MAX_RANKS:
         return samples
     rng = np.random.default_rng(SEED)
-    part = risks
+    sample = risks
     while True:
-        sizes = np.asarray(part.group_sizes)
-        fewer = np.minimum(sizes, np.maximum(sizes // FRACTION, MIN_OF_A_GROUP))
-        if fewer.sum() < TO_SOLVE * risks.n_weights or 2 * fewer.sum() > sizes.sum():
+        sizes = np.asarray(sample.group_sizes)
+        smaller = np.minimum(sizes, np.maximum(sizes // SAMPLE_DIVISOR, MIN_GROUP_SAMPLE))
+        if smaller.sum() < SOLVE_RATIO * risks.n_weights or 2 * smaller.sum() > sizes.sum():
             return samples[::-1]
-        (chosen,) = keyed_parts(part.group_sizes, [fewer.tolist()], rng)
-        part = part.part(chosen)
-        samples.append(part)
+        (chosen,) = keyed_parts(sample.group_sizes, [smaller.tolist()], rng)
+        sample = sample.part(chosen)
+        samples.append(sample)
 
 
 # Newton's method for the largest of several risks.
 
 
 class _Point(NamedTuple):
-    """Weights w and group weights λ, what the groups risk there, and the gap of the pair.
+    """Weights w, group weights λ (`mixture`), group risks and gradients at w, and the gap.
 
-    With g the gradient of the mixture it is ``max_i L_i(w) - Σ λ_i L_i(w) + <g, w> + R ‖g‖``, at
-    least ``max_i L_i(w) - min_v Σ λ_i L_i(v)``, and not negative.
+    With g the gradient of the mixture the gap is ``max_i L_i(w) - Σ λ_i L_i(w) + <g, w> + R ‖g‖``.
+    It is at least ``max_i L_i(w) - min_v Σ λ_i L_i(v)``, by convexity, and at least 0.
     """
 
     weights: FloatArray
@@ -165,8 +163,8 @@ class _Point(NamedTuple):
     ) -> _Point:
         values, gradients = risks.risks_and_gradients(weights)
         slope = mixture @ gradients
-        lost = slope @ weights + radius * np.linalg.norm(slope)
-        gap = max(float(values.max() - mixture @ values + lost), 0.0)
+        linear_gap = slope @ weights + radius * np.linalg.norm(slope)
+        gap = max(float(values.max() - mixture @ values + linear_gap), 0.0)
         return cls(weights, mixture, values, gradients, gap)
 
 
@@ -176,77 +174,82 @@ def minimax_newton(
     radius: float,
     tolerance: float,
     max_steps: int,
-    curvature: RiskFunctions | _Rough | None = None,
+    curvature: RiskFunctions | _RoughCurvature | None = None,
     enough: float = 0.0,
 ) -> SaddlePoint:
-    """Minimise the largest group risk over a ball by steps to the minimum of a model of it.
+    """Minimise the largest group risk over a ball by damped quasi-Newton steps from `start`.
 
-    `curvature` (all records, or a sample) gives Hessians while that serves; one is kept, with BFGS
-    updates, while the gap falls quickly. A step that gains nothing is damped. Where the next step
-    promises no more than `enough` it is taken unseen, with an infinite gap; else the pair with the
-    smallest gap is returned. (Nocedal and Wright 2006, Numerical Optimization, chapters 6 and 18)
+    Each step goes to the minimum of linear risks plus a shared quadratic. Hessians are those of
+    `curvature` (a sample, say) until its steps fail, then of `risks`; one is kept, with BFGS
+    updates, while the gap falls quickly. Returns the point of smallest gap; or, once the next step
+    promises at most `enough`, that step's end, not evaluated and so with an infinite gap. (Nocedal
+    and Wright 2006, Numerical Optimization, chapters 6 and 18)
     """
     source = risks if curvature is None else curvature
-    best = at = _Point.of(risks, start.weights, start.group_weights, radius)
-    hessian, is_new = None, False
+    best = point = _Point.of(risks, start.weights, start.group_weights, radius)
+    hessian, hessian_is_new = None, False
     n_steps, n_failed, damping = 0, 0, 0.0
-    while best.gap > tolerance and n_steps < max_steps and n_failed < LAST:
+    while best.gap > tolerance and n_steps < max_steps and n_failed < MAX_FAILURES:
         if hessian is None:
-            hessian, is_new = source.hessian(at.weights, at.mixture), True
-        least = DAMPING * float(np.trace(hessian)) + tolerance / (4.0 * radius**2)
+            hessian, hessian_is_new = source.hessian(point.weights, point.mixture), True
+        # such damping adds at most half the tolerance to the model anywhere in the ball
+        least = MIN_DAMPING * float(np.trace(hessian)) + tolerance / (4.0 * radius**2)
         damping = max(damping, least)
-        n_steps, new, steep = n_steps + 1, None, 0.0
+        n_steps, new, steepness = n_steps + 1, None, 0.0
         try:
-            target, mixture = minimax_step(*at[:4], hessian, radius=radius, damping=damping)
-        except LinAlgError:  # rounding of an update, or of what is flat
+            target, mixture = minimax_step(*point[:4], hessian, radius=radius, damping=damping)
+        except LinAlgError:  # rounding made the matrix indefinite: the step fails
             pass
         else:
-            step = target - at.weights
-            fall = float(at.values.max() - (at.values + at.gradients @ step).max())
+            step = target - point.weights
+            fall = float(point.values.max() - (point.values + point.gradients @ step).max())
             if fall - 0.5 * step @ hessian @ step <= enough > 0.0:
                 steps = start.n_newton_steps + n_steps
-                return SaddlePoint(target, mixture, math.inf, steps)
-            new = _line_search(risks, at, target, mixture, fall, radius, tolerance)
-            steep = fall / max(float(step @ step), TINY)
+                return SaddlePoint(target, mixture, gap=math.inf, n_newton_steps=steps)
+            new = _line_search(risks, point, target, mixture, fall, radius, tolerance)
+            steepness = fall / max(float(step @ step), TINY)
         if new is None:
-            if is_new and source is risks:
-                n_failed, damping = n_failed + 1, max(MORE * damping, steep)
+            # blame an old Hessian first, then the stand-in for all records, then the damping
+            if hessian_is_new and source is risks:
+                n_failed, damping = n_failed + 1, max(DAMPING_UP * damping, steepness)
             else:
-                source, hessian = risks if is_new else source, None
+                source, hessian = risks if hessian_is_new else source, None
             continue
-        n_failed, damping = 0, LESS * damping
-        change = mixture @ (new.gradients - at.gradients)
-        hessian = _bfgs_update(hessian, new.weights - at.weights, change)
-        if new.gap > RENEW * at.gap and (source is risks or not is_new):
+        n_failed, damping = 0, DAMPING_DOWN * damping
+        gradient_change = mixture @ (new.gradients - point.gradients)
+        hessian = _bfgs_update(hessian, new.weights - point.weights, gradient_change)
+        if new.gap > RENEW * point.gap and (source is risks or not hessian_is_new):
             hessian = None
-        elif new.gap > DISTRUST * at.gap:
+        elif new.gap > DISTRUST * point.gap:
             source, hessian = risks, None
-        at, is_new = new, False
-        best = min(best, at, key=lambda point: point.gap)
+        point, hessian_is_new = new, False
+        best = min(best, point, key=lambda candidate: candidate.gap)
     return SaddlePoint(best.weights, best.mixture, best.gap, start.n_newton_steps + n_steps)
 
 
 def _line_search(
     risks: RiskFunctions,
-    at: _Point,
+    point: _Point,
     target: FloatArray,
     mixture: FloatArray,
     fall: float,
     radius: float,
     tolerance: float,
 ) -> _Point | None:
-    """Go towards a target until the largest risk falls by a fraction of what the lines promise.
+    """Return the first point on the way to a target that is progress, or None.
 
-    Next to the optimum the gap shows progress; nothing is returned where neither does.
+    Steps of length 1, 1/4, 1/16, … are tried. Progress is a largest risk that falls by a small part
+    of the linear prediction `fall`, or, near the optimum, half the gap at nearly the same risk.
     """
-    now = float(at.values.max())
+    worst = float(point.values.max())
     length = 1.0
     while length > 1e-4:
-        weights = at.weights + length * (target - at.weights)
+        weights = point.weights + length * (target - point.weights)
         new = _Point.of(risks, weights, mixture, radius)
-        gained = now - float(new.values.max())
-        is_lower = gained >= 1e-4 * length * fall > ROUNDING * abs(now)
-        is_nearer = gained >= -1e-3 * tolerance - 1e-12 * abs(now) and new.gap <= 0.5 * at.gap
+        gained = worst - float(new.values.max())
+        is_lower = gained >= 1e-4 * length * fall > ROUNDING * abs(worst)
+        is_level = gained >= -1e-3 * tolerance - 1e-12 * abs(worst)
+        is_nearer = is_level and new.gap <= 0.5 * point.gap
         if is_lower or is_nearer or new.gap <= tolerance:
             return new
         length /= 4.0
@@ -254,13 +257,13 @@ def _line_search(
 
 
 def _bfgs_update(hessian: FloatArray, step: FloatArray, change: FloatArray) -> FloatArray:
-    """Return the BFGS update, which maps a step to the change of gradient along it."""
+    """Return the BFGS update of a Hessian: it maps the step to the change of the gradient."""
     image = hessian @ step
-    modelled, seen = float(step @ image), float(step @ change)
-    # a loss that is flat along the step, or rounding, teaches nothing
-    if not min(modelled, seen) > 1e-8 * max(modelled, seen):
+    modelled, observed = float(step @ image), float(step @ change)  # curvature along the step
+    # no update if either curvature is negligible or negative: it would lose positive definiteness
+    if not min(modelled, observed) > 1e-8 * max(modelled, observed):
         return hessian
-    return hessian - np.outer(image, image / modelled) + np.outer(change, change / seen)
+    return hessian - np.outer(image, image / modelled) + np.outer(change, change / observed)
 
 
 def minimax_step(
@@ -275,48 +278,50 @@ def minimax_step(
 ) -> tuple[FloatArray, FloatArray]:
     """Minimise the largest of several linear functions plus a quadratic over a ball.
 
-    That is ``max_i {L_i + <g_i, v - w>} + (v - w)'(Q + δI)(v - w)/2``, Q positive semi-definite and
-    the damping δ positive; with it the multipliers λ of the functions, searched for from `mixture`.
+    The objective is ``max_i {L_i + <g_i, v - w>} + (v - w)'(Q + δI)(v - w)/2`` in v, where L is
+    `values`, G has the `gradients` g_i as rows, Q is the `hessian` and δ > 0 the `damping`. Returns
+    the minimiser v and the multipliers λ of the functions, searched for from `mixture`.
 
-    With ν the multiplier of the ball, ``K = Q + (δ + ν)I`` and G the gradients as rows, the minimum
-    is ``w - K⁻¹(ν w + G'λ)``, and λ maximises ``<L - ν G K⁻¹ w, λ> - λ' G K⁻¹ G' λ/2``: one factor
-    for each ν, and a problem of few groups. One over the length of the minimum is nearly linear in
-    ν, which Newton's method takes to the sphere. (Moré and Sorensen 1983, for ν)
+    With ν the ball's multiplier (`pull`) and ``K = Q + (δ + ν)I``, ``v = w - K⁻¹(ν w + G'λ)``, and
+    λ maximises ``<L - ν G K⁻¹ w, λ> - λ' G K⁻¹ G' λ/2``: for each ν one Cholesky factor and a
+    problem as small as the number of groups. ``1/‖v‖`` is nearly linear in ν, so Newton's method
+    soon has v on the sphere. (Moré and Sorensen 1983, for ν)
     """
-    lines = np.vstack([weights, gradients]).T
+    columns = np.vstack([weights, gradients]).T
     diagonal = np.diag_indices(len(weights))
     low, pull = -1.0, 0.0
-    # there the minimum is in the ball, whatever the multipliers of the lines are
-    pulls = np.linalg.norm(hessian @ weights + damping * weights - gradients, axis=1)
-    high = 1.001 * float(pulls.max()) / radius + TINY
+    # an upper bound on ν: there v is in the ball for every λ
+    slopes = np.linalg.norm(hessian @ weights + damping * weights - gradients, axis=1)
+    high = 1.001 * float(slopes.max()) / radius + TINY
     if np.linalg.norm(weights) > (1.0 - AT_SPHERE) * radius:
         pull = min(max(-float(mixture @ gradients @ weights) / radius**2, 0.0), high)
     for _ in range(MAX_FACTORS):
         matrix = hessian.copy()
         matrix[diagonal] += damping + pull
         factor = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
-        halves = _half_solved(factor, lines)
-        products = halves.T @ halves
+        half_solutions = _half_solved(factor, columns)  # C⁻¹[w, G'], where K = CC'
+        products = half_solutions.T @ half_solutions
         gram = products[1:, 1:]
         gram[np.diag_indices(len(gram))] += ROUNDING * np.trace(gram) + ROUNDING * TINY
         mixture = simplex_maximum(values - pull * products[1:, 0], gram, mixture)
-        target = weights - _half_solved(factor, halves @ np.append(pull, mixture), trans=1)
+        target = weights - _half_solved(factor, half_solutions @ np.append(pull, mixture), trans=1)
         norm = float(np.linalg.norm(target))
         outside = norm / radius - 1.0
         if pull == 0.0 and outside <= 0.0:
             break
-        # how the minimum and its multipliers turn as the ball pulls
-        half = _half_solved(factor, target)
+        # derivatives of v and of λ in ν, on the face of the active functions
+        half_target = _half_solved(factor, target)
         active = np.flatnonzero(mixture)
-        through = halves[:, 1 + active]
-        turn = _on_face(gram, active, -half @ through, 0.0)
-        moved = half + through @ turn
-        change = outside * norm**2 / max(float(half @ moved), TINY)
+        half_gradients = half_solutions[:, 1 + active]
+        mixture_slope = _on_face(gram, active, -half_target @ half_gradients, total=0.0)
+        half_slope = half_target + half_gradients @ mixture_slope
+        change = outside * norm**2 / max(float(half_target @ half_slope), TINY)
         if abs(outside) < NEAR:
-            target = target - change * _half_solved(factor, moved, trans=1)
-            mixture[active] = np.maximum(mixture[active] + change * turn, 0.0)
+            target = target - change * _half_solved(factor, half_slope, trans=1)
+            mixture[active] = np.maximum(mixture[active] + change * mixture_slope, 0.0)
             mixture /= mixture.sum()
             break
+        # a Newton step in ν, or a geometric mean where it leaves the bracket
         low, high = (pull, high) if outside > 0.0 else (low, pull)
         pull = max(pull + change, 0.0)
         if not low < pull < high:
@@ -325,43 +330,44 @@ def minimax_step(
 
 
 def _half_solved(factor: FloatArray, right: FloatArray, trans: Literal[0, 1] = 0) -> FloatArray:
-    """Solve with a Cholesky factor, or its transpose."""
+    """Return C⁻¹b for a lower Cholesky factor C, or C'⁻¹b with ``trans=1``."""
     return np.asarray(solve_triangular(factor, right, trans, lower=True, check_finite=False))
 
 
 def simplex_maximum(values: FloatArray, gram: FloatArray, start: FloatArray) -> FloatArray:
-    """Maximise ``<c, λ> - λ'Mλ/2`` over the distributions λ, M being positive definite.
+    """Maximise ``<c, λ> - λ'Mλ/2`` over distributions λ: c is `values`, M the `gram` matrix.
 
-    By faces, as Lawson and Hanson's method for nonnegative least squares: the maximum on a face is
-    the solution of a linear system; what would be negative leaves, and what gains most comes in.
+    An active-set method, as Lawson and Hanson's for nonnegative least squares. The maximum on a
+    face of the simplex solves a linear system. An entry that would be negative leaves the face,
+    and otherwise the entry with the largest slope joins, until it is in the face already.
     """
     mixture = start.copy()
     active = np.flatnonzero(mixture)
     values = values - values.max()
     for _ in range(10 * len(values)):
-        best, now = _on_face(gram, active, values[active], 1.0), mixture[active]
+        best, current = _on_face(gram, active, values[active], total=1.0), mixture[active]
         if best.min() <= 0.0:
-            fractions = np.where(best <= 0.0, now / np.maximum(now - best, TINY), np.inf)
-            moved = now + min(float(fractions.min()), 1.0) * (best - now)
+            fractions = np.where(best <= 0.0, current / np.maximum(current - best, TINY), np.inf)
+            moved = current + min(float(fractions.min()), 1.0) * (best - current)
             stays = fractions > fractions.min()
             mixture[active] = np.where(stays, np.maximum(moved, 0.0), 0.0)
             active = active[stays]
             continue
         mixture[active] = best
-        gains = values - gram @ mixture
-        most = int(gains.argmax())
-        if most in active:
+        slopes = values - gram @ mixture
+        steepest = int(slopes.argmax())
+        if steepest in active:
             break
-        active = np.append(active, most)
+        active = np.append(active, steepest)
     return np.asarray(mixture / mixture.sum())
 
 
 def _on_face(
     gram: FloatArray, active: NDArray[np.intp], slopes: FloatArray, total: float
 ) -> FloatArray:
-    """Return λ that adds up to a total and makes ``c - Mλ`` equal, on the active groups."""
+    """Return λ on the active groups, of sum `total`, that makes the entries of ``c - Mλ`` equal."""
     n = len(active)
-    size = float(np.trace(gram)) + TINY
+    size = float(np.trace(gram)) + TINY  # the constraint on the sum is scaled like M
     system = np.full((n + 1, n + 1), size)
     system[:n, :n], system[n, n] = gram[np.ix_(active, active)], 0.0
     return np.asarray(np.linalg.solve(system, np.append(slopes, size * total))[:n])
@@ -369,9 +375,9 @@ def _on_face(
 
 # The optimum of a loss with kinks.
 
-# In units of the score: targets, and margins to be kept, are at most 1.
+# First width of the parabolas, in units of the score: targets and required margins are at most 1.
 FIRST_WIDTH = 1.0
-# Strength of the group player's regularisation at width 1; both vanish together.
+# Strength of the group player's regularisation per unit of width; both fall to 0 together.
 STRENGTH = 0.1
 
 
@@ -380,9 +386,9 @@ def kinked_optimum(
 ) -> SaddlePoint:
     """Minimise the largest group risk of a loss with kinks over a ball, to a certified gap.
 
-    Parabolas of a falling width h replace the kinks; Newton's method solves each stage, and the
-    line through the last two solutions predicts the next, and at h = 0 the optimum, with the
-    certificate of docs/theory/saddle-point.md, Theorem 5. (Nesterov 2005)
+    Each stage replaces the kinks by parabolas of width h and is solved by Newton's method; h falls
+    from stage to stage. The line through the last two solutions predicts the next one, and the
+    optimum at h = 0. The gap is that of docs/theory/saddle-point.md, Theorem 5. (Nesterov 2005)
     """
     n_groups = risks.n_groups
     prior = np.full(n_groups, 1.0 / n_groups)
@@ -390,40 +396,39 @@ def kinked_optimum(
     mu_weights = tolerance / (4.0 * radius**2)
     lowest, best_weights = np.inf, center
     highest, best_mixture = -np.inf, prior
-    path: list[tuple[float, FloatArray]] = []  # width and solution of the stages accepted
-    width, factor, n_steps = FIRST_WIDTH, 5.0, 0
+    path: list[tuple[float, FloatArray]] = []  # width and solution of the accepted stages
+    width, factor, n_steps = FIRST_WIDTH, 5.0, 0  # each stage divides the width by `factor`
     while True:
-        stand_in = risks.loss.smoothed(width)
-        game = (risks.with_loss(stand_in), radius, prior, mu_weights, STRENGTH * width, center)
-        objective = RegularisedObjective(*game)
-        at_most = 15 if len(path) > 1 and factor > 1.3 else 50
+        smooth_loss = risks.loss.smoothed(width)
+        smooth_risks, mu_groups = risks.with_loss(smooth_loss), STRENGTH * width
+        objective = RegularisedObjective(smooth_risks, radius, prior, mu_weights, mu_groups, center)
+        max_steps = 15 if len(path) > 1 and factor > 1.3 else 50
+        max_steps = min(max_steps, max_newton_steps - n_steps)
         stage_tolerance = max(tolerance / 4, 1e-3 * STRENGTH * width)
-        at, taken = newton(
-            objective,
-            _predict(path, width, radius, center),
-            stage_tolerance,
-            min(at_most, max_newton_steps - n_steps),
-        )
-        n_steps += taken
-        values, slopes = risks.with_loss(replace(stand_in, is_lines=True)).risks_and_gradients(
-            at.weights
-        )
-        slope = at.group_weights @ slopes
-        steepest = float(np.linalg.norm(slope))
-        value = float(at.group_weights @ values - slope @ at.weights - radius * steepest)
+        start = _predict(path, width, radius, center)
+        solution, n_taken = newton(objective, start, stage_tolerance, max_steps)
+        n_steps += n_taken
+        # lower bound on the optimum: the minimum over the ball of lines below the kinked losses
+        lines = risks.with_loss(replace(smooth_loss, is_lines=True))
+        values, slopes = lines.risks_and_gradients(solution.weights)
+        mixture, slope = solution.group_weights, solution.group_weights @ slopes
+        steepness = float(np.linalg.norm(slope))
+        value = float(mixture @ values - slope @ solution.weights - radius * steepness)
         if value > highest:
-            highest, best_mixture = value, at.group_weights
-        solved = [*path, (width, at.weights)]
-        for weights in (at.weights, _predict(solved, 0.0, radius, center)):
+            highest, best_mixture = value, mixture
+        # upper bound: the worst risk at the solution, or at the predicted optimum
+        solved = [*path, (width, solution.weights)]
+        for weights in (solution.weights, _predict(solved, 0.0, radius, center)):
             value = float(risks.risks(weights).max())
             if value < lowest:
                 lowest, best_weights = value, weights
         gap = max(lowest - highest, 0.0)
         if gap <= tolerance or n_steps >= max_newton_steps or width < 1e-2 * tolerance:
             return SaddlePoint(best_weights, best_mixture, gap, n_steps)
-        if at.gap <= stage_tolerance or factor < 1.3:
+        # a stage that fails is repeated nearer to the last width, unless it is near already
+        if solution.gap <= stage_tolerance or factor < 1.3:
             path = solved[-2:]
-            if at.gap <= stage_tolerance and taken <= 5:
+            if solution.gap <= stage_tolerance and n_taken <= 5:
                 factor = min(factor**1.5, 10.0)
         else:
             factor **= 0.5
@@ -433,7 +438,7 @@ def kinked_optimum(
 def _predict(
     path: list[tuple[float, FloatArray]], width: float, radius: float, start: FloatArray
 ) -> FloatArray:
-    """Return the point of the ball where the line through the last two solutions leads."""
+    """Extrapolate the last two solutions linearly to a width, projected to the ball."""
     if len(path) < 2:
         return path[-1][1] if path else start
     (wider, before), (current, weights) = path[-2:]

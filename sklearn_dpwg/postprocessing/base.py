@@ -1,7 +1,7 @@
-"""The way of thresholds and calibration: a model, one histogram of its scores, a guarantee.
+"""Base of thresholds and calibration: fit a model, release a histogram of its scores, read it.
 
-`release_counts` alone hands records to noise; everything else follows from public facts or from the
-noisy counts, of shape (n_groups, 2, n_bins).
+Only `release_counts` adds noise to counts of records. Everything else follows from public facts or
+from the noisy counts, of shape (n_groups, 2, n_bins).
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ PUBLIC_FACTS = (
     "the edges of the bins of scores",
     "every parameter of the thresholds or the calibration",
 )
-# Log odds to which bins reach; `benchmarks/thresholds.py edges` prints bins of equal width.
+# Default edges divide log odds from -4.8 to 4.8 evenly; the outer bins reach scores 0 and 1.
+# `benchmarks/thresholds.py edges` compares them with bins of equal width.
 LOG_ODDS = 4.8
 N_BINS = 12
 
@@ -94,6 +95,7 @@ class PostprocessingPlan:
 
     def __str__(self) -> str:
         noise, model = "No noise is added.", ""
+        # the size of a group is the sum of 2 n_bins noisy cells
         if self.release is not None:
             size_std = self.count_std * math.sqrt(2.0 * self.n_bins)
             small = float(f"{max(3.0 * size_std, 1.0):.2g}")
@@ -115,25 +117,27 @@ class PostprocessingPlan:
 def plan_release(
     budget: Budget, fraction: float, rows: int | None, plan_model: Callable[[Budget], Plan] | None
 ) -> tuple[Plan | None, Release | None]:
-    """Return the plan of the model and the release of the histogram, which keep the total.
+    """Divide a budget: return the plan of the model and the release of the histogram.
 
-    Around a frozen model, of which there is no plan, the histogram has all of ε, and δ is not used.
-    Else it gets its fraction of μ². That adds up where the model's noise is Gaussian, too; where
-    its batches are sampled, its budget is lowered until both together keep the total.
+    `rows` is the number per person. A frozen model has no `plan_model`: the histogram gets all of ε
+    and uses no δ. Else it gets `fraction` of μ², the model the rest. With Gaussian noise the costs
+    add up exactly; with sampled batches the model's ε is lowered until both fit in the budget.
     """
-    k = rows or 1
+    rows_per_person = rows or 1
     if budget.epsilon == math.inf:
         return (None if plan_model is None else plan_model(budget)), None
     if plan_model is None:
-        scale = k / budget.epsilon
+        scale = rows_per_person / budget.epsilon
         return None, Release("score histogram", "discrete-laplace", scale, max_count=1)
-    mu = budget.mu * (1.0 - 1e-6)  # for noise on whole numbers that counts as continuous
-    release = Release("score histogram", "gaussian", k / (math.sqrt(fraction) * mu), max_count=1)
-    of_histogram = histogram_guarantee(release, budget.delta, rows)
+    mu = budget.mu * (1.0 - 1e-6)  # a reserve: noise on whole numbers is accounted as continuous
+    scale = rows_per_person / (math.sqrt(fraction) * mu)
+    release = Release("score histogram", "gaussian", scale, max_count=1)
+    histogram_cost = histogram_guarantee(release, budget.delta, rows)
     epsilon, n_plans = gdp_epsilon(budget.delta, math.sqrt(1.0 - fraction) * mu), 0
+    # twelve plans at most, each with a model ε lowered by the overshoot of the plan before
     while epsilon > 0.0 and n_plans < 12:
         model, n_plans = plan_model(Budget(epsilon, budget.delta)), n_plans + 1
-        cost = joint_guarantee([model.guarantee, of_histogram], budget.delta).epsilon
+        cost = joint_guarantee([model.guarantee, histogram_cost], budget.delta).epsilon
         if cost <= budget.epsilon:
             return model, release
         epsilon *= 0.999 * budget.epsilon / cost
@@ -151,21 +155,21 @@ def histogram_guarantee(
     seeded: bool = False,
     labels_stated: bool = True,
 ) -> PrivacyGuarantee:
-    """Return what a histogram costs by itself a person with so many rows."""
+    """Return a person's guarantee for the histogram alone; `release` is None without privacy."""
     public = PUBLIC_FACTS if labels_stated else (*PUBLIC_FACTS, LABELS_THAT_OCCUR)
-    stated: dict[str, Any] = {"public": public, "relation": Relation.REPLACE_ONE}
+    terms: dict[str, Any] = {"public": public, "relation": Relation.REPLACE_ONE}
     if release is None:
-        exact = PrivacyGuarantee.from_releases((), Budget(math.inf, delta), **stated)
+        exact = PrivacyGuarantee.from_releases((), Budget(math.inf, delta), **terms)
         return exact.for_person(rows_per_person)
-    guarantee = PrivacyGuarantee.from_releases([release], delta, seeded=seeded, **stated)
+    guarantee = PrivacyGuarantee.from_releases([release], delta, seeded=seeded, **terms)
     return guarantee.for_person(rows_per_person)
 
 
 def checked_edges(score_edges: ArrayLike | None, n_bins: int) -> FloatArray:
-    """Return the public edges of the bins of scores, from 0 to 1."""
+    """Return the n_bins + 1 public edges from 0 to 1: the stated ones, or even in log odds."""
     if score_edges is None:
-        places = np.linspace(-1.0, 1.0, whole_number(n_bins, "n_bins", least=2) + 1)
-        return np.concatenate([[0.0], expit(LOG_ODDS * places[1:-1]), [1.0]])
+        even_steps = np.linspace(-1.0, 1.0, whole_number(n_bins, "n_bins", least=2) + 1)
+        return np.concatenate([[0.0], expit(LOG_ODDS * even_steps[1:-1]), [1.0]])
     edges = np.concatenate([[0.0], np.asarray(score_edges, dtype=np.float64).ravel(), [1.0]])
     if len(edges) < 3 or not (np.diff(edges) > 0.0).all():
         raise InputError(
@@ -177,13 +181,14 @@ def checked_edges(score_edges: ArrayLike | None, n_bins: int) -> FloatArray:
 def count_scores(
     scores: FloatArray, positive: NDArray[np.bool_], codes: Codes, n_groups: int, edges: FloatArray
 ) -> NDArray[np.int64]:
-    """Return how many records of each group and class have a score in each bin.
+    """Count records by group, class and bin of scores: shape (n_groups, 2, n_bins).
 
-    A record is in one cell, whatever its score is: a NaN, too, which counts in the first bin.
+    Every record is in exactly one cell, which the noise relies on: a NaN score counts in the first
+    bin, a score outside of the edges in the nearest.
     """
     n_bins = len(edges) - 1
-    inside = np.searchsorted(edges, np.nan_to_num(scores, nan=0.0), side="right") - 1
-    cells = (codes * 2 + positive) * n_bins + np.clip(inside, 0, n_bins - 1)
+    bins = np.searchsorted(edges, np.nan_to_num(scores, nan=0.0), side="right") - 1
+    cells = (codes * 2 + positive) * n_bins + np.clip(bins, 0, n_bins - 1)
     counts = np.bincount(cells, minlength=n_groups * 2 * n_bins)
     return counts.reshape(n_groups, 2, n_bins).astype(np.int64)
 
@@ -191,16 +196,16 @@ def count_scores(
 def release_counts(
     counts: NDArray[np.int64], release: Release | None, noise: NoiseSource
 ) -> NDArray[np.int64]:
-    """Return counts with the noise of a release, as whole numbers; without one as they are.
+    """Return the counts plus whole-number noise, or unchanged if `release` is None.
 
-    A record is in one cell. Replaced, its group too, it leaves one and enters another, which is
-    what `NoiseSource.integers` takes counts to be (docs/theory/thresholds.md, Lemma 1).
+    Each record is in one cell. To replace a record lowers one count by 1 and raises another by 1,
+    which is what `NoiseSource.integers` assumes (docs/theory/thresholds.md, Lemma 1).
     """
     return counts if release is None else noise.integers(counts, release=release)
 
 
 def positive_scores(model: Any, X: Any) -> FloatArray:
-    """Return scores in [0, 1] of the second class: probabilities, or the logistic of decisions."""
+    """Return scores of the second class in [0, 1]: probabilities, or expit of decision values."""
     in_memory(X=X)
     if hasattr(model, "predict_proba"):
         return np.asarray(model.predict_proba(X), dtype=np.float64)[:, 1]
@@ -208,7 +213,7 @@ def positive_scores(model: Any, X: Any) -> FloatArray:
 
 
 def two_classes(model: Any) -> NDArray[Any]:
-    """Return the classes of a model, of which there must be two."""
+    """Return the two classes of a fitted model; refuse a model with more or fewer."""
     classes = np.asarray(getattr(model, "classes_", ()))
     if classes.shape != (2,):
         raise InputError(f"Only binary classification is supported, got {len(classes)} classes.")
@@ -216,18 +221,18 @@ def two_classes(model: Any) -> NDArray[Any]:
 
 
 def positives(y: Any, classes: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which targets are the second class; others than the two are refused."""
+    """Return whether each target is the second class; refuse targets that are neither class."""
     values = column_or_1d(y)
-    at = places(values, classes)
-    for row in np.flatnonzero(at < 0):
+    class_index = places(values, classes)  # -1 for a value that is no class
+    for row in np.flatnonzero(class_index < 0):
         raise InputError(
             f"y must hold the classes {classes.tolist()!r} alone, got {values[row]!r} in row {row}."
         )
-    return at == 1
+    return class_index == 1
 
 
 def rows_of_person(estimator: Any) -> int | None:
-    """Return how many rows of a person the estimator is for, None where nobody says it."""
+    """Return the rows per person that the estimator's privacy is for; None if not stated."""
     if not isinstance(estimator, FrozenEstimator):
         return stated_rows(last_step(estimator).rows_per_person)
     check_is_fitted(estimator)
@@ -240,49 +245,51 @@ def rows_of_person(estimator: Any) -> int | None:
 def with_frozen(
     own: StartCost, model: Any, *, held_out: bool
 ) -> tuple[PrivacyGuarantee, tuple[StartCost, ...]]:
-    """Return what a frozen model and the histogram of its scores promise together, and their costs.
+    """Return the joint guarantee of a frozen model and the histogram of its scores, and the costs.
 
-    On the same records both are paid for; where the caller says that the records are others, each
-    record is in one of two disjoint parts and pays for one.
+    `own` is the cost of the histogram. On the same records both costs add up. If the records are
+    `held_out`, by the caller's word, each is in one of two disjoint parts and pays for that only.
     """
-    inside, alone = holdings_of(model), own.guarantee
-    if inside.guarantee is None:
+    holdings, histogram = holdings_of(model), own.guarantee
+    if holdings.guarantee is None:
         if held_out:
-            word = "the frozen model, which by the caller's word learned from none of these records"
-            alone = replace(alone, public=(*alone.public, word))
+            fact = "the frozen model, which by the caller's word learned from none of these records"
+            histogram = replace(histogram, public=(*histogram.public, fact))
         else:
-            learned = inside.outside or (f"{type(model.estimator).__name__}: all that it learned",)
-            alone = replace(alone, outside=(*alone.outside, *learned))
-        return alone, (own._replace(guarantee=alone),)
-    together = joint_guarantee([inside.guarantee, alone], alone.delta)
-    # what the model began with may have learned from these records
-    if not held_out or not together.is_private or inside.starts:
-        return together, (*inside.costs, own)
-    each = (one.under(together.relation) for one in (inside.guarantee, alone))
-    events = tuple(event for one in each for event in one.events)
-    apart = guarantee_of_events(events, together.delta, relation=together.relation)
-    word = (
+            name = type(model.estimator).__name__
+            learned = holdings.outside or (f"{name}: all that it learned",)
+            histogram = replace(histogram, outside=(*histogram.outside, *learned))
+        return histogram, (own._replace(guarantee=histogram),)
+    together = joint_guarantee([holdings.guarantee, histogram], histogram.delta)
+    # a model that the frozen one started from (`starts`) may have learned from these records
+    if not held_out or not together.is_private or holdings.starts:
+        return together, (*holdings.costs, own)
+    guarantees = [part.under(together.relation) for part in (holdings.guarantee, histogram)]
+    events = tuple(event for guarantee in guarantees for event in guarantee.events)
+    disjoint = guarantee_of_events(events, together.delta, relation=together.relation)
+    fact = (
         "which records the frozen model learned from and which were counted; by the caller's word "
         "none is among both"
     )
-    # a record is in one part, and a person may have one in each
-    together = replace(together, epsilon=apart.epsilon, events=apart.events, of_person=False)
-    together = replace(together, public=(*together.public, word))
+    # the unit is a record: a person may have one record in each part
+    together = replace(together, epsilon=disjoint.epsilon, events=disjoint.events, of_person=False)
+    together = replace(together, public=(*together.public, fact))
     return together, (own._replace(guarantee=together),)
 
 
-def _is_of(audit: AuditResult, inside: Holdings) -> bool:
-    """Whether an audit that counts a model counts the one that holds these private fits."""
+def _audit_has_model(audit: AuditResult, holdings: Holdings) -> bool:
+    """Return whether the model in an audit's cost is the model with these holdings."""
     if len(audit._costs) > 1:
-        return {cost.key for cost in inside.costs} <= {cost.key for cost in audit._costs}
-    # of other records, or read from a file, where fits have no keys
-    known = (inside.guarantee, audit.model_privacy_)
-    return None not in known and len({one.events for one in known if one is not None}) == 1
+        return {cost.key for cost in holdings.costs} <= {cost.key for cost in audit._costs}
+    # an audit of other records, or from a file, has no keys of fits: compare the privacy events
+    if holdings.guarantee is None or audit.model_privacy_ is None:
+        return False
+    return holdings.guarantee.events == audit.model_privacy_.events
 
 
 @dataclass(eq=False, repr=False)
 class ScorePostprocessor(ClassifierMixin, FitThenRelease):
-    """Base of what is made of a model and one noisy histogram of its scores; not for direct use."""
+    """Base of classifiers made of a model and a noisy histogram of its scores."""
 
     __metadata_request__predict = __metadata_request__score = {"groups": True}  # noqa: RUF012
 
@@ -303,11 +310,11 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
 
     @abstractmethod
     def _learn(self, noisy: NDArray[np.int64], edges: FloatArray, noise_std: float) -> None:
-        """Set what follows from the released histogram alone."""
+        """Set the thresholds, or the calibration, from the noisy counts; no record is read."""
 
     @abstractmethod
     def _is_chosen(self, scores: FloatArray, codes: Codes) -> NDArray[np.bool_]:
-        """Return which rows are predicted to be of the second class."""
+        """Return whether each row, by its score and group code, is predicted the second class."""
 
     def plan(
         self, *, group_sizes: Any, group_labels: Any = None, **facts: Any
@@ -330,31 +337,33 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         """
         self._check_parameters()
         if self._is_frozen:
-            known = (group_labels, self.group_labels)
-            _, sizes = labelled_sizes(group_sizes, *known, may_be_unnamed=True)
+            labels = (group_labels, self.group_labels)
+            _, sizes = labelled_sizes(group_sizes, *labels, may_be_unnamed=True)
             return self._plan(None, len(sizes))
         facts |= {"group_sizes": group_sizes, "group_labels": group_labels}
-        return self._plan(self._unfitted()[1], **facts)
+        _, private_step = self._model_to_fit()
+        return self._plan(private_step, **facts)
 
     @property
     def _is_frozen(self) -> bool:
         return isinstance(self.estimator, FrozenEstimator)
 
-    def _plan(self, final: Any, n_groups: int = 0, **facts: Any) -> PostprocessingPlan:
-        """Return the plan of a model and its histogram, and give the model its budget.
+    def _plan(self, private_step: Any, n_groups: int = 0, **facts: Any) -> PostprocessingPlan:
+        """Plan a model and its histogram, and set the model's share of the budget on its step.
 
-        Of a frozen one, for which None stands, the number of groups is all that counts.
+        `private_step` is the unfitted last step of the model, and `facts` go to its ``plan``. For a
+        frozen model it is None, and `n_groups` is the only fact.
         """
         budget, rows = Budget(self.epsilon, self.delta), rows_of_person(self.estimator)
 
-        def plan_model(of_model: Budget) -> Plan:
-            final.set_params(epsilon=of_model.epsilon, delta=of_model.delta)
-            plan: Plan = final.plan(**facts)
+        def plan_model(model_budget: Budget) -> Plan:
+            private_step.set_params(epsilon=model_budget.epsilon, delta=model_budget.delta)
+            plan: Plan = private_step.plan(**facts)
             return plan
 
-        private = None if final is None else plan_model
-        model, release = plan_release(budget, self.histogram_fraction, rows, private)
-        is_stated = final is not None or self.group_labels is not None
+        planner = None if private_step is None else plan_model
+        model, release = plan_release(budget, self.histogram_fraction, rows, planner)
+        is_stated = private_step is not None or self.group_labels is not None
         guarantee = histogram_guarantee(release, self.delta, rows, labels_stated=is_stated)
         if model is not None:
             n_groups = model.problem.n_groups
@@ -363,12 +372,12 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         return PostprocessingPlan(model, release, budget, n_groups, n_bins, guarantee)
 
     def _with_model(self, model: PrivacyGuarantee, histogram: PrivacyGuarantee) -> PrivacyGuarantee:
-        """Return what a model and its histogram promise together."""
+        """Return the joint guarantee of a model and its histogram."""
         together = joint_guarantee([model, histogram], self.delta)
         return replace(together, requested_epsilon=self.epsilon)
 
     def _check_parameters(self) -> None:
-        """Check what needs no records."""
+        """Refuse wrong parameters; no record is needed."""
         Budget(self.epsilon, self.delta)
         checked_edges(self.score_edges, self.n_bins)
         open_unit(self.histogram_fraction, "histogram_fraction")
@@ -378,31 +387,31 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
                 "has several rows, which may be in both parts."
             )
 
-    def _unfitted(self) -> tuple[Any, Any]:
-        """Return a copy of the model to be fitted, and its private step."""
-        self._private_step(self.estimator)
+    def _model_to_fit(self) -> tuple[Any, Any]:
+        """Return an unfitted copy of `estimator`, and the private last step of that copy."""
+        self._private_step(self.estimator)  # checks that the last step is private
         model = clone(self.estimator)
-        final = last_step(model)
+        private_step = last_step(model)
         if self.group_labels is not None:
-            final.set_params(group_labels=self.group_labels)
-        if self.random_state is not None and final.random_state is None:
-            final.set_params(random_state=self.random_state)
-        return model, final
+            private_step.set_params(group_labels=self.group_labels)
+        if self.random_state is not None and private_step.random_state is None:
+            private_step.set_params(random_state=self.random_state)
+        return model, private_step
 
     def _check_private(
         self, X: Any, y: Any, groups: Any
     ) -> tuple[Any, PostprocessingPlan, Codes, Any, Any]:
-        """Go through a fit that learns nothing, so that what is wrong shows for free."""
-        model, final = self._unfitted()
+        """Check records before a fit; return model, plan, group codes, labels, is_positive."""
+        model, private_step = self._model_to_fit()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the fit says it again
-            form = learn_nothing(clone(model), X, y, groups)
-        classes, labels = two_classes(form), form.group_labels_
+            warnings.simplefilter("ignore")  # the real fit repeats these warnings
+            dry_run = learn_nothing(clone(model), X, y, groups)
+        classes, labels = two_classes(dry_run), dry_run.group_labels_
         plan = self._plan(
-            final,
-            group_sizes=[int(size) for size in form.group_sizes_],
-            n_features=form.n_features_in_,
-            classes=classes.tolist() if final.classes is None else None,
+            private_step,
+            group_sizes=[int(size) for size in dry_run.group_sizes_],
+            n_features=dry_run.n_features_in_,
+            classes=classes.tolist() if private_step.classes is None else None,
             group_labels=list(labels),
         )
         is_positive = positives(y, classes)
@@ -414,9 +423,9 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
     def _check_frozen(
         self, X: Any, y: Any, groups: Any
     ) -> tuple[Any, PostprocessingPlan, Codes, Any, Any]:
-        """Check records against a fitted model, before their histogram is released."""
+        """Check records for a frozen model, before the histogram; returns as `_check_private`."""
         check_is_fitted(self.estimator)
-        scores = positive_scores(self.estimator, X)  # what is wrong with X shows here
+        scores = positive_scores(self.estimator, X)  # the model refuses a wrong X
         is_positive, n_records = positives(y, two_classes(self.estimator)), len(scores)
         check_consistent_length(scores, is_positive)
         is_stated = self.group_labels is not None
@@ -434,63 +443,66 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         return self.estimator, self._plan(None, len(labels)), codes, labels, is_positive
 
     def _fit(self, X: Any, y: Any, groups: Any) -> None:
-        """Plan both, fit the model unless it is frozen, release the histogram, learn from it."""
+        """Plan, fit the model unless it is frozen, release the histogram, and learn from it."""
         self._check_parameters()
-        frozen, passed = self._is_frozen, groups
+        frozen, groups_argument = self._is_frozen, groups  # `_records` may change the groups
         X, y, groups = self._records(X, y, groups, self.estimator if frozen else None)
-        checked = (self._check_frozen if frozen else self._check_private)(X, y, groups)
-        model, plan, codes, labels, is_positive = checked
-        release, final = plan.release, last_step(model)
-        known = self if frozen else final
-        is_stated = known.group_labels is not None or (frozen and groups is None)
-        _ = plan.count_std  # refuses noise beyond use while nothing is spent
+        check = self._check_frozen if frozen else self._check_private
+        model, plan, codes, labels, is_positive = check(X, y, groups)
+        release, private_step = plan.release, last_step(model)
+        label_source = self if frozen else private_step
+        is_stated = label_source.group_labels is not None or (frozen and groups is None)
+        _ = plan.count_std  # raises if the noise is too large for use, before budget is spent
         seed, releases = (None, []) if release is None else (self.random_state, [release])
         noise, rows = NoiseSource(seed, releases), rows_of_person(self.estimator)
-        stated = {"seeded": noise.seeded, "labels_stated": is_stated}
-        alone = histogram_guarantee(release, self.delta, rows, **stated)
-        if not frozen and final.neighbours != "replace-one":
-            # as the model says, of which it is a part
-            names, within = grouping_names(passed, self.group_by), Relation.REPLACE_ONE_WITHIN_GROUP
-            alone = replace(alone, relation=within, groupings=names)
-        own, spent = StartCost(uuid4().hex, type(self).__name__, alone), list[str]()
+        terms = {"seeded": noise.seeded, "labels_stated": is_stated}
+        histogram = histogram_guarantee(release, self.delta, rows, **terms)
+        if not frozen and private_step.neighbours != "replace-one":
+            # the histogram has the neighbours of the model that it is a part of
+            names = grouping_names(groups_argument, self.group_by)
+            within = Relation.REPLACE_ONE_WITHIN_GROUP
+            histogram = replace(histogram, relation=within, groupings=names)
+        own, spent = StartCost(uuid4().hex, type(self).__name__, histogram), list[str]()
         self._forget()
-        # reserved before the model is fitted, which is charged by itself: both fit in or neither
-        with spending(alone, noise, own.what, self, key=own.key, also=spent):
+        # reserve the histogram's cost before the model is charged: the ledger takes both or neither
+        with spending(histogram, noise, own.what, self, key=own.key, also=spent):
             if frozen:
-                inside = holdings_of(model)
-                of_model, self._start_costs = inside.guarantee, inside.starts
+                holdings = holdings_of(model)
+                model_cost, self._start_costs = holdings.guarantee, holdings.starts
                 guarantee, costs = with_frozen(own, model, held_out=self.held_out)
             else:
-                final = fit_in_groups(model, X, y, groups)
+                private_step = fit_in_groups(model, X, y, groups)
                 spent.append("model")
-                # that of hidden groups is made once more, for their counts
-                plan, of_model = replace(plan, model=final.plan_), final.privacy_
-                guarantee = replace(self._with_model(of_model, alone), groupings=alone.groupings)
-                costs, self._start_costs = (*own_costs(final), own), final._start_costs
-                if final.count_std_ == 0.0:
-                    self.group_sizes_ = final.group_sizes_
+                # a fit with hidden groups plans again, from its noisy group sizes
+                plan, model_cost = replace(plan, model=private_step.plan_), private_step.privacy_
+                joint = self._with_model(model_cost, histogram)
+                guarantee = replace(joint, groupings=histogram.groupings)
+                costs = (*own_costs(private_step), own)
+                self._start_costs = private_step._start_costs
+                if private_step.count_std_ == 0.0:
+                    self.group_sizes_ = private_step.group_sizes_
             scores, edges = positive_scores(model, X), checked_edges(self.score_edges, self.n_bins)
             counts = count_scores(scores, is_positive, codes, len(labels), edges)
             noisy = release_counts(counts, release, noise)
-            sizes, inner = getattr(self, "group_sizes_", None), edges[1:-1].tolist()
+            sizes, inner_edges = getattr(self, "group_sizes_", None), edges[1:-1].tolist()
             first, second = two_classes(model)
             audit = AuditResult(
                 group_labels=tuple(plain_label(label) for label in labels),
-                group_name=group_name(passed, self.group_by),
+                group_name=group_name(groups_argument, self.group_by),
                 classes=(plain_label(first), plain_label(second)),
                 counts=nested(noisy.tolist()),
                 noise=None if release is None else noise_on_integers(release),
                 sizes=None if sizes is None else tuple(int(size) for size in sizes),
-                threshold=min(inner, key=lambda edge: abs(edge - 0.5)),
-                score_edges=tuple(inner),
+                threshold=min(inner_edges, key=lambda edge: abs(edge - 0.5)),
+                score_edges=tuple(inner_edges),
                 confidence=0.95,
                 privacy_=guarantee,
-                model_privacy_=of_model,
+                model_privacy_=model_cost,
                 epsilon=float(self.epsilon),
                 n_records=len(codes),
             )
             object.__setattr__(audit, "_costs", costs)
-            self._read(audit, model, labels, guarantee, costs)
+            self._learn_from_audit(audit, model, labels, guarantee, costs)
         self.plan_ = plan
 
     def fit_audit(self, audit: AuditResult) -> Self:
@@ -512,30 +524,32 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
             if not self._is_frozen:
                 raise InputError("estimator must be in a FrozenEstimator for fit_audit.")
             classes = two_classes(self.estimator).tolist()
-            is_like = [*map(label_key, audit.classes)] == [*map(label_key, classes)]
-            if not (audit.has_outcomes and audit.score_edges and audit.n_cells == 1 and is_like):
+            same_classes = [*map(label_key, audit.classes)] == [*map(label_key, classes)]
+            has_bins = audit.has_outcomes and audit.score_edges and audit.n_cells == 1
+            if not (has_bins and same_classes):
                 raise InputError(
                     f"audit must have outcomes and bins of the scores of one model of the classes "
                     f"{classes!r}, got {audit.classes!r}."
                 )
             costs = audit._costs or (StartCost(uuid4().hex, "stated", audit.privacy_),)
-            guarantee, inside = audit.privacy_, holdings_of(self.estimator)
+            guarantee, holdings = audit.privacy_, holdings_of(self.estimator)
             if audit.model_privacy_ is None:
                 guarantee, costs = with_frozen(costs[-1], self.estimator, held_out=self.held_out)
-            elif not _is_of(audit, inside):
+            elif not _audit_has_model(audit, holdings):
                 raise InputError("audit must be of the scores of estimator, got another model's.")
             self._forget()
-            self._start_costs = inside.starts
-            labels = np.array([*audit.group_labels, None], dtype=object)[:-1]  # tuples, too
-            self._read(audit, self.estimator, labels, guarantee, costs)
+            self._start_costs = holdings.starts
+            # with None at the end NumPy makes a vector, even of labels that are tuples
+            labels = np.array([*audit.group_labels, None], dtype=object)[:-1]
+            self._learn_from_audit(audit, self.estimator, labels, guarantee, costs)
         return self
 
     def _forget(self) -> None:
-        """Forget what only some fits leave behind."""
+        """Delete attributes of an earlier fit that not every fit sets."""
         for name in ("_start_costs", "group_sizes_", "plan_"):
             self.__dict__.pop(name, None)
 
-    def _read(
+    def _learn_from_audit(
         self,
         audit: AuditResult,
         model: Any,
@@ -543,7 +557,7 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         guarantee: PrivacyGuarantee,
         costs: tuple[StartCost, ...],
     ) -> None:
-        """Learn from a released histogram, and keep it with what predictions need."""
+        """Learn from a released histogram, and set the fitted attributes."""
         noisy = np.array(audit.counts, dtype=np.int64)
         edges = np.array([0.0, *(audit.score_edges or ()), 1.0])
         self._learn(noisy, edges, 0.0 if audit.noise is None else audit.noise.std)
@@ -552,8 +566,8 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         self.privacy_, self._costs = guarantee, costs
         self._needs_groups = bool(self.per_group) and len(labels) > 1
 
-    def _scored(self, X: Any, groups: Any) -> tuple[FloatArray, Codes]:
-        """Return each row's score and its group, the first where all are treated alike."""
+    def _scores_and_groups(self, X: Any, groups: Any) -> tuple[FloatArray, Codes]:
+        """Return each row's score and group code; all codes are 0 if groups share one rule."""
         check_is_fitted(self)
         _, groups = same_rows(X=X, groups=groups)
         scores = positive_scores(self.estimator_, without_groups(X, self.group_by, self))
@@ -580,17 +594,17 @@ class ScorePostprocessor(ClassifierMixin, FitThenRelease):
         ndarray of shape (n_records,)
             Classes.
         """
-        chosen = self._is_chosen(*self._scored(X, groups))
+        chosen = self._is_chosen(*self._scores_and_groups(X, groups))
         return np.asarray(self.classes_[chosen.astype(int)])
 
     def score(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy on rows, exactly: on private records it is no release."""
         _, y, groups = same_rows(X=X, y=y, groups=groups)
-        chosen, right = (places(each, self.classes_) for each in (self.predict(X, groups), y))
-        return float(np.average(chosen == right, weights=sample_weight))
+        predicted = places(self.predict(X, groups), self.classes_)
+        return float(np.average(predicted == places(y, self.classes_), weights=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        tags.classifier_tags.poor_score = True  # few records drown in the noise
+        tags.classifier_tags.poor_score = True  # with few records the noise dominates
         return tags

@@ -1,4 +1,4 @@
-"""What released numbers alone decide: calibration, thresholds, and effects that only rise."""
+"""Calibration and thresholds from a released histogram, and monotone effects of a model."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.postprocessing.base import ScorePostprocessor
 from sklearn_dpwg.preprocessing.shapes import parts_of
 
-# How far noise is trusted less than its size says: what is drawn to the usual is weighed as if by
-# so many times the records that noise may feign. `benchmarks/thresholds.py trust` prints others.
+# Weight of the prior in shrinkage, in standard deviations of the noise: noisy counts are drawn to
+# those of all groups as if by so many records. `benchmarks/thresholds.py trust` compares others.
 TRUST = 3.0
-# Records of the usual fraction that every bin of a group has besides its own in a calibration, so
-# that a few people are not taken for a law. `benchmarks/thresholds.py usual` prints others.
+# Least prior weight of a bin in a calibration, in records of the overall fraction, so that a few
+# people do not decide a probability. `benchmarks/thresholds.py usual` compares others.
 USUAL = 3.0
-# A score that nobody has, so that a threshold there chooses nobody.
+# A threshold above every score: it chooses nobody.
 NOBODY = np.inf
-# Rates that thresholds are sought for; finer ones differ by less than the noise.
+# Grid of common rates that thresholds are searched on; a finer one differs by less than the noise.
 _RATES = np.linspace(0.0, 1.0, 401)
 
 
-# What both document alike, by the names of the parameters.
+# Shared parts of the two docstrings, by the names of the first and the last parameter.
 SHARED = {
     "estimator, epsilon, delta": """\
     estimator : estimator
@@ -146,21 +146,21 @@ class DPCalibratedClassifier(ScorePostprocessor):
         ndarray of shape (n_records, 2)
             Probabilities, in the order of ``classes_``.
         """
-        second = self._probability(*self._scored(X, groups))
-        return np.column_stack([1.0 - second, second])
+        positive = self._probability(*self._scores_and_groups(X, groups))
+        return np.column_stack([1.0 - positive, positive])
 
     def _is_chosen(self, scores: FloatArray, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
-        second = self._probability(scores, codes)
-        return second > 1.0 - second
+        positive = self._probability(scores, codes)
+        return positive > 1.0 - positive
 
     def _probability(self, scores: FloatArray, codes: NDArray[np.intp]) -> FloatArray:
-        """Return the probability of each score, linear between the middles of bins."""
+        """Return each row's calibrated probability, interpolated between the middles of bins."""
         middles = (self.score_edges_[:-1] + self.score_edges_[1:]) / 2
-        second = np.empty(len(scores))
-        for code, of_group in enumerate(self.probabilities_):
+        positive = np.empty(len(scores))
+        for code, group_probabilities in enumerate(self.probabilities_):
             members = codes == code
-            second[members] = np.interp(scores[members], middles, of_group)
-        return second
+            positive[members] = np.interp(scores[members], middles, group_probabilities)
+        return positive
 
 
 @documented(SHARED)
@@ -251,17 +251,19 @@ class DPThresholdClassifier(ScorePostprocessor):
 
     def _learn(self, noisy: NDArray[np.int64], edges: FloatArray, noise_std: float) -> None:
         likely, per_group = likely_counts(noisy, edges, noise_std), bool(self.per_group)
-        first, second = likely.sum(axis=(0, 2))
-        balanced = self.miss_cost == "balanced"
-        self.miss_cost_ = max(first, 1.0) / max(second, 1.0) if balanced else float(self.miss_cost)
-        if self.fraction is None:
-            rule = self.constraint, likely, edges, per_group, float(self.max_gap)
-            self.thresholds_ = least_errors(*rule, self.miss_cost_)
+        if self.miss_cost == "balanced":
+            n_negative, n_positive = likely.sum(axis=(0, 2))
+            self.miss_cost_ = max(n_negative, 1.0) / max(n_positive, 1.0)
         else:
-            of_likely = counted(self.constraint, likely)
-            of_noisy = counted(self.constraint, noisy.astype(np.float64))
-            known = of_likely, of_noisy, edges, per_group
-            self.thresholds_ = thresholds_of_fraction(*known, float(self.fraction))
+            self.miss_cost_ = float(self.miss_cost)
+        if self.fraction is None:
+            self.thresholds_ = least_errors(
+                self.constraint, likely, edges, per_group, float(self.max_gap), self.miss_cost_
+            )
+        else:
+            noisy_counts = counted(self.constraint, noisy.astype(np.float64))
+            likely, share = counted(self.constraint, likely), float(self.fraction)
+            self.thresholds_ = thresholds_of_fraction(likely, noisy_counts, edges, per_group, share)
 
     def _is_chosen(self, scores: FloatArray, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
         return np.asarray(scores >= self.thresholds_[codes])
@@ -276,31 +278,32 @@ class DPThresholdClassifier(ScorePostprocessor):
             very records; "chosen" is the estimate, whose logarithm is linear within a bin.
         """
         check_is_fitted(self)
-        edges, last = self.score_edges_, len(self.score_edges_) - 1
-        # at each of the edges they would miss with the probability of an error over their number,
-        # so that they hold at whichever one is chosen by the same counts
-        confidence = 1.0 - 0.05 / max(last - 1, 1)
+        edges, last_edge = self.score_edges_, len(self.score_edges_) - 1
+        # the same counts choose the edge, so the intervals hold at all inner edges at once: an
+        # error probability of 0.05 is divided among them
+        confidence = 1.0 - 0.05 / max(last_edge - 1, 1)
 
-        one_half = 0.5 / max(float(self.histogram_.sum()), 1.0)
+        half_record = 0.5 / max(float(self.histogram_.sum()), 1.0)  # keeps logarithms finite
 
         @cache
-        def rates(place: int) -> list[tuple[float, float, float]]:
-            if place in (0, last):  # everybody is chosen, or nobody can be
-                return [(float(place == 0),) * 3] * len(self.group_labels_)
-            at = self.audit_.at(edges[place])
-            listed = at.rates("selection_rate", confidence=confidence, of="records")
-            return [(one.estimate, one.low, one.high) for one in listed]
+        def rates(edge: int) -> list[tuple[float, float, float]]:  # estimate, low, high by group
+            if edge in (0, last_edge):  # everybody is chosen, or nobody
+                return [(float(edge == 0),) * 3] * len(self.group_labels_)
+            audit = self.audit_.at(edges[edge])
+            intervals = audit.rates("selection_rate", confidence=confidence, of="records")
+            return [(rate.estimate, rate.low, rate.high) for rate in intervals]
 
         rows = []
         for group, threshold in enumerate(self.thresholds_):
-            above = below = min(int(np.searchsorted(edges, threshold)), last)
-            # where it lies says whether it divides a bin, however few there seem to be above it
-            if above > 0 and (threshold < edges[above] or threshold == edges[last]):
+            above = below = min(int(np.searchsorted(edges, threshold)), last_edge)
+            # a threshold inside a bin has that bin's two edges around it
+            if above > 0 and (threshold < edges[above] or threshold == edges[last_edge]):
                 below -= 1
-            lower, upper = rates(below)[group], rates(above)[group]
-            logs = np.log(np.maximum([lower[0], upper[0]], one_half))
+            lower_edge, upper_edge = rates(below)[group], rates(above)[group]
+            logs = np.log(np.maximum([lower_edge[0], upper_edge[0]], half_record))
             chosen = np.exp(np.interp(threshold, edges[[below, above]], logs))
-            rows.append((chosen if below < above else upper[0], upper[1], lower[2]))
+            estimate = chosen if below < above else upper_edge[0]
+            rows.append((estimate, upper_edge[1], lower_edge[2]))
         labels = pd.Index(list(self.group_labels_), dtype=object, name="group")
         return pd.DataFrame(rows, labels, ["chosen", "low", "high"])
 
@@ -311,47 +314,45 @@ class DPThresholdClassifier(ScorePostprocessor):
         return np.asarray(self.estimator_.predict_proba(X))
 
 
-# --- what noisy counts stand for ------------------------------------------------------------------
+# --- estimates of counts from noisy counts --------------------------------------------------------
 
 
 def likely_counts(
-    noisy: ArrayLike,
-    edges: FloatArray,
-    noise_std: float,
-    trust: float = TRUST,
-    usual: float = 0.0,
+    noisy: ArrayLike, edges: FloatArray, noise_std: float, trust: float = TRUST, usual: float = 0.0
 ) -> FloatArray:
-    """Return counts of at least 0 that noisy ones may stand for, quieter than they are.
+    """Estimate counts of at least 0, of shape (n_groups, 2, n_bins), by shrinking noisy ones.
 
-    Where noise is loud, how the scores of a group lie is drawn to how all lie, and which fraction
-    of a bin is positive to that of all groups, which is drawn to what the scores say themselves.
-    The former fraction has the weight of at least ``usual`` records, however quiet the noise is.
+    A group's distribution over bins is drawn to that of all groups; its fraction of positives in a
+    bin to that of all groups, and this to the middle score of the bin. The prior counts as `trust`
+    times the noise in records; a group's fractions are drawn by at least `usual` records.
     """
     cells = np.asarray(noisy, dtype=np.float64)
     n_groups, _, n_bins = cells.shape
-    pooled, claimed = cells.sum(axis=0), (edges[:-1] + edges[1:]) / 2
-    in_bins = on_simplex(cells.sum(axis=1))
-    of_all = on_simplex(pooled.sum(axis=0)[None])[0]
-    of_all = of_all / of_all.sum() if of_all.any() else np.diff(edges)
-    # noise on the sum of half of a group's cells; where nobody is, one record stands for all
-    added = trust * noise_std * np.sqrt(n_bins) + (in_bins.sum(axis=1, keepdims=True) == 0.0)
-    loud = trust * noise_std
-    overall = _fraction(pooled[1], pooled.sum(axis=0), claimed, loud * np.sqrt(n_groups))
-    fractions = _fraction(cells[:, 1], in_bins, overall, max(loud, usual))
-    in_bins = in_bins + added * of_all
-    return np.stack([in_bins * (1.0 - fractions), in_bins * fractions], axis=1)
+    pooled, middles = cells.sum(axis=0), (edges[:-1] + edges[1:]) / 2
+    bin_totals = on_simplex(cells.sum(axis=1))
+    distribution = on_simplex(pooled.sum(axis=0)[None])[0]  # of all groups over the bins
+    distribution = distribution / distribution.sum() if distribution.any() else np.diff(edges)
+    prior_records = trust * noise_std
+    # √n_bins: noise on the sum of half of a group's cells; an empty group gets one record
+    is_empty = bin_totals.sum(axis=1, keepdims=True) == 0.0
+    added = prior_records * np.sqrt(n_bins) + is_empty
+    pooled_prior = prior_records * np.sqrt(n_groups)
+    overall = _fraction(pooled[1], pooled.sum(axis=0), prior=middles, weight=pooled_prior)
+    fractions = _fraction(cells[:, 1], bin_totals, prior=overall, weight=max(prior_records, usual))
+    bin_totals = bin_totals + added * distribution
+    return np.stack([bin_totals * (1.0 - fractions), bin_totals * fractions], axis=1)
 
 
 def _fraction(
-    positives: FloatArray, totals: FloatArray, usual: FloatArray, added: float
+    positives: FloatArray, totals: FloatArray, *, prior: FloatArray, weight: float
 ) -> FloatArray:
-    """Return fractions of positives, with so many usual records added to every bin."""
-    totals, added = np.maximum(totals, 0.0), max(added, 1e-9)
-    return np.asarray((np.clip(positives, 0.0, totals) + added * usual) / (totals + added))
+    """Return each bin's fraction of positives, after `weight` records of the prior fraction."""
+    totals, weight = np.maximum(totals, 0.0), max(weight, 1e-9)  # an empty bin has the prior's
+    return np.asarray((np.clip(positives, 0.0, totals) + weight * prior) / (totals + weight))
 
 
 def on_simplex(cells: FloatArray) -> FloatArray:
-    """Return the nearest rows that are not negative and have the same sums, or none below 0."""
+    """Project each row to the nearest non-negative row of the same sum (0 if that is negative)."""
     totals = np.maximum(cells.sum(axis=1, keepdims=True), 0.0)
     falling = -np.sort(-cells, axis=1)
     ranks = np.arange(1, cells.shape[1] + 1)
@@ -362,38 +363,34 @@ def on_simplex(cells: FloatArray) -> FloatArray:
 
 
 def from_edge_on(counts: FloatArray) -> FloatArray:
-    """Return sums over the bins at and above each edge."""
-    falling = np.cumsum(counts[..., ::-1], axis=-1)[..., ::-1]
-    return np.concatenate([falling, np.zeros((*counts.shape[:-1], 1))], axis=-1)
+    """Return the counts above each edge: (..., n_bins) becomes (..., n_bins + 1), the last is 0."""
+    tail_sums = np.cumsum(counts[..., ::-1], axis=-1)[..., ::-1]
+    return np.concatenate([tail_sums, np.zeros((*counts.shape[:-1], 1))], axis=-1)
 
 
 # --- calibration and thresholds -------------------------------------------------------------------
 
 
 def calibrated_fractions(
-    noisy: ArrayLike,
-    edges: FloatArray,
-    noise_std: float,
-    per_group: bool,
-    usual: float = USUAL,
+    noisy: ArrayLike, edges: FloatArray, noise_std: float, per_group: bool, usual: float = USUAL
 ) -> FloatArray:
-    """Return for each group the fraction of positives in each bin, rising with the score."""
+    """Return calibrated fractions of positives, (n_groups, n_bins), rising with the score."""
     cells = np.asarray(noisy, dtype=np.float64)
     n_groups = len(cells)
     if not per_group:
         cells, noise_std = cells.sum(axis=0, keepdims=True), noise_std * np.sqrt(n_groups)
     likely = likely_counts(cells, edges, noise_std, usual=usual)
-    in_bins = likely.sum(axis=1)
-    claimed = (edges[:-1] + edges[1:]) / 2
-    fractions = np.where(in_bins > 0.0, likely[:, 1] / np.maximum(in_bins, 1e-300), claimed)
+    bin_totals = likely.sum(axis=1)
+    middles = (edges[:-1] + edges[1:]) / 2  # stand in for the fraction of an empty bin
+    fractions = np.where(bin_totals > 0.0, likely[:, 1] / np.maximum(bin_totals, 1e-300), middles)
     rising = [
-        isotonic_regression(of_group, sample_weight=weights + 1e-9, y_min=0.0, y_max=1.0)
-        for of_group, weights in zip(fractions, in_bins, strict=True)
+        isotonic_regression(group_fractions, sample_weight=weights + 1e-9, y_min=0.0, y_max=1.0)
+        for group_fractions, weights in zip(fractions, bin_totals, strict=True)
     ]
     return np.repeat(rising, n_groups // len(rising), axis=0)
 
 
-# What thresholds are chosen for: one for the worst group, and whose rates are to be equal.
+# Goals of thresholds: equal rates, among all or among positives, or the worst group's error.
 CONSTRAINTS = ("selection_rate", "true_positive_rate", "worst_error")
 
 
@@ -405,61 +402,62 @@ def least_errors(
     max_gap: float,
     miss_cost: float,
 ) -> FloatArray:
-    """Return thresholds with few errors: of the worst group, or of all with rates that are near.
+    """Return each group's threshold with the fewest errors under a constraint.
 
-    Counts are of shape (n_groups, 2, n_bins), the positive class last. Errors are those at each
-    edge; the last chooses nobody.
+    "worst_error" minimises the largest error rate of a group. Else the errors of all records are
+    minimised with rates of the groups that differ by at most `max_gap`. Counts are of shape
+    (n_groups, 2, n_bins), the positive class second; a miss counts as `miss_cost` errors.
     """
+    # candidate thresholds are the edges; the last one chooses nobody
     chosen, candidates = from_edge_on(counts), np.append(edges[:-1], NOBODY)
     errors = chosen[:, 0] + miss_cost * (chosen[:, 1, :1] - chosen[:, 1])
     if constraint == "worst_error":
-        of_group = errors / counts.sum(axis=(1, 2))[:, None]
+        error_rates = errors / counts.sum(axis=(1, 2))[:, None]
         if per_group:
-            return np.asarray(candidates[of_group.argmin(axis=1)])
-        return np.full(len(counts), candidates[of_group.max(axis=0).argmin()])
+            return np.asarray(candidates[error_rates.argmin(axis=1)])
+        return np.full(len(counts), candidates[error_rates.max(axis=0).argmin()])
     chosen = from_edge_on(counted(constraint, counts))
     rates = chosen / np.maximum(chosen[:, :1], np.finfo(float).tiny)
     if not per_group:
         is_near = np.ptp(rates, axis=0) <= max_gap
         total = np.where(is_near, errors.sum(axis=0), np.inf)
         return np.full(len(errors), candidates[total.argmin()])
-    # where, in bins, a falling curve of rates takes each of the rates, and the errors there
-    numbers = np.arange(len(edges), dtype=np.float64)
-    places = np.stack([np.interp(_RATES, each[::-1], numbers[::-1]) for each in rates])
+    # the fractional edge index at which each group has each rate of the grid, and its errors there
+    indices = np.arange(len(edges), dtype=np.float64)
+    positions = np.stack([np.interp(_RATES, curve[::-1], indices[::-1]) for curve in rates])
     costs = np.stack(
-        [np.interp(at, numbers, each) for at, each in zip(places, errors, strict=True)]
+        [np.interp(at, indices, curve) for at, curve in zip(positions, errors, strict=True)]
     )
-    # each group takes the cheapest rate in a window as wide as the gap
+    # in the best window of rates, as wide as the gap, each group takes its cheapest rate
     width = int(max_gap * (len(_RATES) - 1) + 1e-9)
     windows = np.lib.stride_tricks.sliding_window_view(costs, width + 1, axis=1)
     start = int(windows.min(axis=2).sum(axis=0).argmin())
     best = start + windows[:, start].argmin(axis=1)
-    at = places[np.arange(len(errors)), best]
-    return np.where(best == 0, NOBODY, np.interp(at, numbers, edges))
+    best_positions = positions[np.arange(len(errors)), best]
+    return np.where(best == 0, NOBODY, np.interp(best_positions, indices, edges))
 
 
 def counted(constraint: str, counts: FloatArray) -> FloatArray:
-    """Return counts by bin of those whose fractions are to be equal, or to be stated."""
+    """Return counts by bin of the records that a rate is a fraction of: positives, or all."""
     return counts[:, 1] if constraint == "true_positive_rate" else np.asarray(counts.sum(axis=1))
 
 
 def thresholds_of_fraction(
     likely: FloatArray, noisy: FloatArray, edges: FloatArray, per_group: bool, fraction: float
 ) -> FloatArray:
-    """Return the thresholds that choose a fraction of what is counted, of each group or of all.
+    """Return each group's threshold above which a fraction of the counted records lies.
 
-    Those of groups follow from likely counts, which never are below 0, so that a sparse bin has too
-    many on average and too few are chosen. For all together the noise is low enough to take sums of
-    noisy counts instead, which are right in the mean, made to fall from edge to edge. Logarithms
-    are taken to be linear within a bin: scores are denser at its lower end where few are left.
+    `likely` and `noisy` are counts of shape (n_groups, n_bins). Thresholds per group use likely
+    counts, which are at least 0 and so too large on average in sparse bins. One for all groups
+    uses sums of noisy counts, which are unbiased and quiet enough, made to fall from edge to edge.
+    Within a bin the logarithm of the count above is linear, as scores thin out towards 1.
     """
     above = from_edge_on(likely if per_group else noisy.sum(axis=0, keepdims=True))
     if not per_group:
         above = isotonic_regression(above[0], increasing=False)[None]
-    falling = np.log(np.maximum(above, 0.5))
+    log_counts = np.log(np.maximum(above, 0.5))  # half a record where none is left
     thresholds = [
-        np.interp(of_group[0] + np.log(fraction), of_group[::-1], edges[::-1])
-        for of_group in falling
+        np.interp(logs[0] + np.log(fraction), logs[::-1], edges[::-1]) for logs in log_counts
     ]
     return np.repeat(thresholds, len(likely) // len(thresholds))
 
@@ -507,25 +505,26 @@ def monotone(model: Any, effects: Mapping[str, int], schema: Any = None) -> Any:
     >>> bool((np.diff(shape_functions(rising)[0].effects) > -1e-9).all())
     True
     """
-    bent = deepcopy(model)
-    inner, schema = parts_of(bent, schema)
-    weights = np.array(np.atleast_2d(inner.coef_), dtype=np.float64)
+    monotone_model = deepcopy(model)
+    estimator, schema = parts_of(monotone_model, schema)
+    weights = np.array(np.atleast_2d(estimator.coef_), dtype=np.float64)
     if len(weights) > 1:
         raise InputError(f"model must have one score, got {len(weights)}: one a class.")
-    columns = {one.name: one for one in schema._seen()}
-    pairs = {name for one in columns.values() for name in one.of}
-    known = [name for name, one in columns.items() if one.has_order and name not in pairs]
+    columns = {column.name: column for column in schema._shown_columns()}
+    pairs = {name for column in columns.values() for name in column.of}
+    allowed = [name for name, column in columns.items() if column.has_order and name not in pairs]
     for name, sign in effects.items():
-        if name not in known or sign not in (1, -1):
+        if name not in allowed or sign not in (1, -1):
             raise InputError(
                 f"effects must be 1 or -1 of numbers, dates or orders without interactions, which "
-                f"are {known!r}, got {sign!r} of {name!r}."
+                f"are {allowed!r}, got {sign!r} of {name!r}."
             )
-        # the nearest weights for which no step falls are w + Aᵀν for the best ν at least 0
-        one = columns[name]
-        steps = sign * np.diff(one.rows[: one.n_known], axis=0)
+        # with A the steps between values as rows, the nearest weights with A w ≥ 0 are w + Aᵀν,
+        # where ν ≥ 0 minimises ‖w + Aᵀν‖
+        column = columns[name]
+        steps = sign * np.diff(column.rows[: column.n_known], axis=0)
         steps = np.unique(steps / np.linalg.norm(steps, axis=1, keepdims=True), axis=0)
-        moved, _ = nnls(steps.T, -weights[0, one.columns])
-        weights[0, one.columns] += steps.T @ moved
-    inner.coef_ = weights.reshape(np.shape(inner.coef_))
-    return bent
+        multipliers, _ = nnls(steps.T, -weights[0, column.columns])
+        weights[0, column.columns] += steps.T @ multipliers
+    estimator.coef_ = weights.reshape(np.shape(estimator.coef_))
+    return monotone_model

@@ -1,8 +1,8 @@
-"""Kinds of columns: what is public of a column, and the block of numbers that it becomes.
+"""Kinds of columns: public facts about a column, and the block of numbers that encodes it.
 
 The squares of a block's numbers add up to at most 1 in every row, whatever the values are. One
-record can change the type of its whole column: a gap makes floats of whole numbers, a word makes
-text of them. So what a cell means follows from that cell alone, and a column that would mean
+record can change the type of a whole column: a gap turns whole numbers into floats, a word turns
+them into text. So each cell is encoded by its own value alone, and a column whose cells would mean
 something else in another container is refused by its type.
 """
 
@@ -25,7 +25,7 @@ from sklearn_dpwg._checks import FloatArray, as_text, real_number, shown, text_k
 from sklearn_dpwg.data.frames import plain_list
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 
-# Rounding of the entries and of a sum of their squares stays far below this fraction of a norm.
+# A reserve for rounding, as a fraction of a norm: far above the rounding of entries and squares.
 ROUNDING = 2.0**-40
 DATE_UNITS = MappingProxyType(
     {"year": "Y", "month": "M", "week": "W", "day": "D", "hour": "h", "minute": "m", "second": "s"}
@@ -33,44 +33,47 @@ DATE_UNITS = MappingProxyType(
 
 
 def norm_bound(n_blocks: float) -> float:
-    """Return what no row of blocks of norm at most 1 is longer than, also by rounding."""
+    """Return a bound on the norm of a row of `n_blocks` blocks of norm at most 1, with rounding."""
     return math.sqrt(n_blocks) * (1.0 + ROUNDING)
 
 
-def to_unit_interval(
+def scale_to_bounds(
     values: FloatArray, low: float | FloatArray, high: float | FloatArray
 ) -> FloatArray:
-    """Clip values to bounds and map these to -1 and 1, also by rounding."""
-    scaled = (np.clip(values, low, high) - low) / (0.5 * high - 0.5 * low) - 1.0
+    """Clip values to [low, high] and map that linearly to [-1, 1]; rounding cannot leave it."""
+    half_width = 0.5 * high - 0.5 * low
+    scaled = (np.clip(values, low, high) - low) / half_width - 1.0
     return np.asarray(np.clip(scaled, -1.0, 1.0, out=scaled))
 
 
 def feature_name(name: Hashable) -> str:
-    """Return the name of a column as text; that of the column at a position is "x" before it."""
+    """Return the name of a column as text: "x3" for the position 3, else the name itself."""
     return f"x{name}" if isinstance(name, int) else str(name)
 
 
-# What a column becomes, two arrays of shape (n_records, k): different places from 0 for each row,
-# and the values there, whose squares add up to at most 1.
+# An encoded column: two arrays of shape (n_records, k), distinct positions within the block for
+# each row, and the values there, whose squares add up to at most 1. Other positions hold 0.
 Block = tuple[NDArray[np.intp], FloatArray]
 
 
-class _Range:
-    """A number or a date between public bounds, to which it is clipped."""
+class _BoundedColumn:
+    """Base of numbers and dates, which are clipped to public bounds and scaled to [-1, 1]."""
 
     missing: bool
     fill: Any
 
     def _scaled(self, values: pd.Series, name: str) -> FloatArray:
-        return to_unit_interval(self._read(values, name), *self._ends())
+        """Return values scaled to [-1, 1], NaN for a missing one."""
+        return scale_to_bounds(self._read(values, name), *self._ends())
 
     def _scaled_fill(self) -> float:
-        """Return what stands for a missing value, NaN for the middle of the scale."""
+        """Return the fill of missing values, scaled to [-1, 1]; NaN if none is declared."""
         if self.fill is None:
             return math.nan
-        return float(to_unit_interval(np.array([self._public(self.fill)]), *self._ends())[0])
+        return float(scale_to_bounds(np.array([self._public(self.fill)]), *self._ends())[0])
 
-    def _place(self, u: float) -> float:
+    def _unscaled(self, u: float) -> float:
+        """Return the point on the line of the bounds that is scaled to u."""
         low, high = self._ends()
         return low + (high - low) * (u + 1.0) / 2.0
 
@@ -84,18 +87,19 @@ class _Range:
 
     @abstractmethod
     def _read(self, values: pd.Series, name: str) -> FloatArray:
-        """Return where values are on the line that bounds are on, NaN for a missing one."""
+        """Return values as numbers on the line of the bounds, NaN for a missing one."""
 
     @abstractmethod
     def _public(self, value: Any) -> float:
-        """Return where a bound or a fill is, NaN for what is none."""
+        """Return a declared bound or fill as a number on that line, NaN if it cannot be read."""
 
     @abstractmethod
-    def _ends(self) -> tuple[float, float]: ...
+    def _ends(self) -> tuple[float, float]:
+        """Return the lower and upper bound as numbers on that line."""
 
 
 @dataclass(frozen=True)
-class Number(_Range):
+class Number(_BoundedColumn):
     """A number between public bounds, to which it is clipped.
 
     Parameters
@@ -144,16 +148,17 @@ class Number(_Range):
         return (math.log1p(low), math.log1p(high)) if self.log else (low, high)
 
     def _on_line(self, values: FloatArray) -> FloatArray:
+        """Return log(1 + value) of clipped values if ``log``, else the values."""
         return np.log1p(np.clip(values, self.low, self.high)) if self.log else values
 
     def _at(self, u: float) -> str:
-        """Write the number that is mapped to u."""
-        value = self._place(u)
+        """Return the number that is scaled to u, as text."""
+        value = self._unscaled(u)
         return f"{math.expm1(value) if self.log else value:.6g}"
 
 
 @dataclass(frozen=True)
-class Date(_Range):
+class Date(_BoundedColumn):
     """A date or time between public ones, to which it is clipped; dates without zone are UTC.
 
     Parameters
@@ -185,7 +190,7 @@ class Date(_Range):
                 f"got {self.unit!r}."
             )
         low, high = self._ends()
-        if not low < high:  # one is NaN where it is no date
+        if not low < high:  # also if one is NaN, as it is no date
             raise InputError(
                 f"column {name!r} must have dates with first < last in its unit {self.unit!r}, got "
                 f"{(self.first, self.last)!r}."
@@ -206,19 +211,19 @@ class Date(_Range):
         return self._public(self.first), self._public(self.last)
 
     def _counts(self, times: NDArray[np.datetime64]) -> FloatArray:
-        """Return units since 1970, NaN for what is missing."""
+        """Return times as whole units since 1970, NaN for a missing one."""
         counts = times.astype(f"datetime64[{DATE_UNITS[self.unit]}]").astype(np.float64)
         counts[np.isnat(times)] = np.nan
         return counts
 
     def _at(self, u: float) -> str:
-        """Write the date that is mapped to u."""
+        """Return the date that is scaled to u, as text."""
         unit: Any = DATE_UNITS[self.unit]
-        return str(np.datetime64(round(self._place(u)), unit))
+        return str(np.datetime64(round(self._unscaled(u)), unit))
 
 
-class _Steps:
-    """Levels in a public order, as evenly spaced numbers from -1 to 1."""
+class _OrderedLevels:
+    """Base of columns of levels in a public order, as evenly spaced numbers from -1 to 1."""
 
     @abstractmethod
     def _all_levels(self) -> tuple[Hashable, ...]: ...
@@ -236,7 +241,7 @@ class _Steps:
 
 
 @dataclass(frozen=True)
-class Ordered(_Steps):
+class Ordered(_OrderedLevels):
     """Levels in a public order, mapped to evenly spaced numbers from -1 to 1.
 
     Parameters
@@ -258,7 +263,7 @@ class Ordered(_Steps):
 
 
 @dataclass(frozen=True)
-class Boolean(_Steps):
+class Boolean(_OrderedLevels):
     """Yes or no, mapped to 1 and -1.
 
     Parameters
@@ -308,8 +313,8 @@ class Category:
         _check_levels(self.levels, name, least=1)
 
     def _names(self, name: str) -> tuple[str, ...]:
-        last = ("missing",) if self.missing else ()
-        return tuple(f"{name}={level}" for level in (*self._all_levels(), *last))
+        missing = ("missing",) if self.missing else ()
+        return tuple(f"{name}={level}" for level in (*self._all_levels(), *missing))
 
     def _encode(self, values: pd.Series, name: str) -> Block:
         levels = self._all_levels()
@@ -324,17 +329,17 @@ class Category:
         return codes[:, None], np.ones((len(codes), 1))
 
     def _all_levels(self) -> tuple[Hashable, ...]:
-        added = self.other and "other" not in map(text_key, self.levels)
-        return (*self.levels, "other") if added else self.levels
+        adds_other = self.other and "other" not in map(text_key, self.levels)
+        return (*self.levels, "other") if adds_other else self.levels
 
 
-# A kind of column; a `Category`, or a `Shaped` of another one, has `_width` encoded columns, of
-# which `_n_stored` of a row can differ from 0.
+# Kinds of columns. A `Category` encodes itself, any other kind within a `Shaped`. Both have
+# `_width` encoded columns, of which at most `_n_stored` are not 0 in a row.
 Column = Number | Date | Ordered | Boolean | Category
 
 
 def check_column(column: Column, name: str) -> None:
-    """Refuse what is declared wrongly."""
+    """Refuse a declaration with a wrong flag, bound, level or fill."""
     for flag in ("log", "other", "missing"):
         value = getattr(column, flag, False)
         if not isinstance(value, bool):
@@ -343,14 +348,14 @@ def check_column(column: Column, name: str) -> None:
 
 
 def _keep_as_tuple(column: Ordered | Category) -> None:
-    """Keep a row of levels of any library as a tuple of plain values."""
+    """Replace levels in a list, array or series by a tuple of plain Python values."""
     levels: Any = column.levels
     if np.iterable(levels) and not isinstance(levels, str):
         object.__setattr__(column, "levels", tuple(plain_list(levels)))
 
 
 def _check_levels(levels: object, name: str, *, least: int) -> None:
-    """Refuse levels that are too few, missing values or twice in the list."""
+    """Refuse fewer than `least` levels, missing values among them, and duplicates."""
     if not isinstance(levels, tuple) or len(levels) < least:
         raise InputError(
             f"levels of column {name!r} must be a tuple of at least {least}, got {levels!r}."
@@ -364,7 +369,7 @@ def _check_levels(levels: object, name: str, *, least: int) -> None:
 
 
 def check_none_missing(absent: NDArray[np.bool_], name: str) -> None:
-    """Refuse a column with a missing value that is not declared to have any."""
+    """Refuse missing values in a column that is not declared with missing=True."""
     if absent.any():
         raise InputError(
             f"column {name!r} must have no missing values unless it is declared with missing=True, "
@@ -372,9 +377,9 @@ def check_none_missing(absent: NDArray[np.bool_], name: str) -> None:
         )
 
 
-# Columns of pandas and polars as numbers, dates and levels, whatever container holds them.
+# Cells of pandas columns as numbers, dates and levels, by value and not by the type of the column.
 
-# Places of what is not among levels.
+# Codes of cells that are no level.
 MISSING, UNKNOWN = -1, -2
 
 _NUMBERS = (int, float, Decimal, np.integer, np.floating, np.bool_)
@@ -382,12 +387,12 @@ _DATES = (datetime.date, np.datetime64)  # timestamps are dates
 _READ_NUMBERS = "decimal=, thousands= and na_values= of pandas.read_csv read numbers from text"
 _READ_DATES = "pandas.to_datetime(..., format=) and parse_dates= of pandas.read_csv read dates"
 _READ_CODES = "floats do not tell its levels apart, so read them with dtype=str or dtype='Int64'"
-# From here on floats have no room for every whole number.
+# Above this floats cannot represent every whole number.
 _EXACT = 2.0**53
 
 
 def _distinct(values: pd.Series) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
-    """Return which distinct cell each row holds, -1 for a missing one, and these cells."""
+    """Return each row's index into the distinct cells, -1 if missing, and the distinct cells."""
     codes, cells = pd.factorize(values.to_numpy(dtype=object))
     return codes.astype(np.intp), cells
 
@@ -399,20 +404,20 @@ def _is_number(cell: object) -> bool:
 def _check_types(
     values: pd.Series, name: object, kind: str, is_right: Sequence[bool], advice: str
 ) -> None:
-    """Refuse a column of which a distinct cell is of a wrong type, by the first one's row."""
+    """Refuse a column if `is_right` is False for one of its distinct cells; name its first row."""
     if all(is_right):
         return
     codes, cells = _distinct(values)
-    place = is_right.index(False)
-    held = "text" if isinstance(cells[place], str) else type(cells[place]).__name__
-    if not isinstance(cells[place], str | float):
+    wrong = is_right.index(False)
+    held = "text" if isinstance(cells[wrong], str) else type(cells[wrong]).__name__
+    if not isinstance(cells[wrong], str | float):
         advice = "declare the column as of another kind"
-    row = int(np.argmax(codes == place))
+    row = int(np.argmax(codes == wrong))
     raise InputError(f"column {name!r} must hold {kind}, got {held} in row {row}: {advice}.")
 
 
 def to_numbers(values: pd.Series, name: object) -> FloatArray:
-    """Return a column as numbers, NaN for a missing one; other types are refused."""
+    """Return a column as floats, NaN for a missing cell; cells of other types are refused."""
     if pd.api.types.is_numeric_dtype(values.dtype) and values.dtype.kind != "c":
         return values.to_numpy(dtype=np.float64, na_value=np.nan)
     codes, cells = _distinct(values)
@@ -428,7 +433,7 @@ def _as_float(number: Any) -> float:
 
 
 def to_times(values: pd.Series, name: object) -> NDArray[np.datetime64]:
-    """Return a column of dates as times in UTC, NaT for a missing one; other types are refused."""
+    """Return a column of dates as UTC times, NaT for a missing one; other types are refused."""
     if pd.api.types.is_datetime64_any_dtype(values.dtype):
         times: NDArray[np.datetime64] = (
             pd.to_datetime(values, utc=True).dt.tz_localize(None).to_numpy()
@@ -440,8 +445,8 @@ def to_times(values: pd.Series, name: object) -> NDArray[np.datetime64]:
 
 
 def _to_time(date: datetime.date | np.datetime64) -> np.datetime64:
-    """Return a date or timestamp in microseconds of UTC; one without zone is UTC."""
-    if isinstance(date, pd.Timestamp):  # it may lie where datetime has no years
+    """Return a date or timestamp as UTC in microseconds; without a zone it is taken as UTC."""
+    if isinstance(date, pd.Timestamp):  # its year may be outside of datetime's range
         date = (date if date.tzinfo is None else date.tz_convert(None)).to_datetime64()
     if isinstance(date, datetime.datetime) and date.tzinfo is not None:
         local = np.datetime64(date.replace(tzinfo=None), "us")
@@ -455,19 +460,20 @@ def _is_level(cell: object) -> bool:
 
 
 def places(values: pd.Series, levels: Sequence[Hashable], name: object) -> NDArray[np.intp]:
-    """Return the place of each cell among levels, or `MISSING`, or `UNKNOWN`."""
-    known = {text_key(level): place for place, level in enumerate(levels)}
+    """Return each cell's index among the levels, or `MISSING`, or `UNKNOWN`; texts are compared."""
+    index_of = {text_key(level): index for index, level in enumerate(levels)}
     codes, cells = _distinct(values)
     is_right = [*map(_is_level, cells)]
     _check_types(values, name, "texts, numbers or booleans", is_right, "")
-    if any(map(_is_beyond_floats, known)):  # a gap would round all whole numbers of its column
+    if any(map(_is_beyond_floats, index_of)):  # read as floats such levels would be rounded
         is_right = [not isinstance(cell, float | np.floating) for cell in cells]
         _check_types(values, name, "text or whole numbers", is_right, _READ_CODES)
-    at = [known.get(text_key(cell), UNKNOWN) for cell in cells]
-    return np.array([*at, MISSING], dtype=np.intp)[codes]
+    indices = [index_of.get(text_key(cell), UNKNOWN) for cell in cells]
+    return np.array([*indices, MISSING], dtype=np.intp)[codes]
 
 
 def _is_beyond_floats(key: str) -> bool:
+    """Return whether a level is a number too large to be exact as a float."""
     try:
         return abs(float(key)) >= _EXACT
     except ValueError:
@@ -475,12 +481,12 @@ def _is_beyond_floats(key: str) -> bool:
 
 
 def known_places(values: pd.Series, levels: Sequence[Hashable], name: object) -> NDArray[np.intp]:
-    """Return the place of each cell among levels, or `MISSING`; any other one is refused."""
-    at = places(values, levels, name)
-    if (at == UNKNOWN).any():
-        row = int(np.argmax(at == UNKNOWN))
+    """Return each cell's index among the levels, or `MISSING`; unknown cells are refused."""
+    indices = places(values, levels, name)
+    if (indices == UNKNOWN).any():
+        row = int(np.argmax(indices == UNKNOWN))
         raise InputError(
             f"column {name!r} must hold its levels {shown(levels)}, got "
             f"{as_text(values.iloc[row])!r} in row {row}."
         )
-    return at
+    return indices

@@ -1,4 +1,4 @@
-"""Raw tables to rows of norm at most 1, by what is public of their columns."""
+"""Encode raw tables as rows of norm at most 1, by public facts about their columns."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from sklearn_dpwg.preprocessing.columns import (
 )
 from sklearn_dpwg.preprocessing.rows_per_person import person_codes
 from sklearn_dpwg.preprocessing.schema_entries import read_entries
-from sklearn_dpwg.preprocessing.shapes import OWN_FRACTION, Seen, Shaped, products, seen, shaped
+from sklearn_dpwg.preprocessing.shapes import OWN_FRACTION, Shaped, ShownColumn, products, shaped
 
-# Rows are sparse where at most this fraction of their numbers can differ from 0.
+# Rows are sparse if at most this fraction of their numbers can differ from 0.
 SPARSE_FRACTION = 0.1
 
-# What stands for a kind where a column of groups goes on to the model as it is.
+# Stands for a kind of column: a column of groups, which is passed to the model unchanged.
 PASSTHROUGH = "passthrough"
 
 
 class Schema:
     """Public facts about the columns of a table, and the encoding that follows from them.
 
-    Each column becomes a block of numbers of norm at most 1, so that a row of m blocks, divided by
-    √m, has norm at most 1. A row is encoded the same way whatever the other rows are.
+    Each column becomes a block of numbers of norm at most 1, so a row of m blocks, divided by √m,
+    has norm at most 1. A row's encoding does not depend on the other rows.
     """
 
     def __init__(
@@ -54,52 +54,52 @@ class Schema:
             raise InputError("columns must name at least one column to encode, got none.")
         for name, column in columns.items():
             check_column(column, feature_name(name))
-        # what columns become, by their names
+        # columns with their encodings, by their names
         self.blocks = {name: shaped(column, shapes) for name, column in columns.items()}
         self.products = products(columns, interactions)
-        of_blocks = [block._names(feature_name(name)) for name, block in self.blocks.items()]
-        of_products = [product.names for product in self.products]
-        names = [*chain(*of_blocks, *of_products), *map(feature_name, self.passed)]
-        twice = sorted(name for name, times in Counter(names).items() if times > 1)
-        if twice:
-            raise InputError(f"columns must give encoded columns names, {twice[0]!r} is twice.")
+        block_names = [block._names(feature_name(name)) for name, block in self.blocks.items()]
+        product_names = [product.names for product in self.products]
+        names = [*chain(*block_names, *product_names), *map(feature_name, self.passed)]
+        repeated = sorted(name for name, count in Counter(names).items() if count > 1)
+        if repeated:
+            raise InputError(f"columns must give encoded columns names, {repeated[0]!r} is twice.")
         self.feature_names = tuple(names)  # of the encoded columns, and of those that pass
-        # bounds on the norms of a row of blocks, which it is divided by: of columns, and of pairs
-        n_pairs, own = len(self.products), OWN_FRACTION if self.products else 1.0
-        self.row_norm = norm_bound(len(columns) / own)
+        # divisors of the blocks of columns and of pairs, which make the norm of a row at most 1
+        n_pairs, column_fraction = len(self.products), OWN_FRACTION if self.products else 1.0
+        self.row_norm = norm_bound(len(columns) / column_fraction)
         self.pair_norm = norm_bound(n_pairs / (1.0 - OWN_FRACTION))
         stored = sum(column._n_stored for column in self.blocks.values())
         stored += sum(product.n_stored for product in self.products)
-        # never decided by the data
+        # public: it depends on the declared columns, not on the records
         self.is_sparse = stored <= SPARSE_FRACTION * len(names) and not self.passed
 
     def check_names(self, names: Iterable[Hashable], *also: Hashable) -> None:
-        """Refuse a table without one of the columns, or with two of its name."""
+        """Refuse a table in which a column is absent or has a duplicate."""
         counts = Counter(names)
         for name in (*self.blocks, *also):
             if counts[name] != 1:
                 raise InputError(f"X must have one column {name!r}, got {counts[name] or 'none'}.")
 
     def encode(self, frame: pd.DataFrame, *, sparse: bool | None = None) -> FloatArray | csr_array:
-        """Encode a table."""
+        """Encode a table, without passed columns; `sparse` None is the schema's own choice."""
         self.check_names(frame.columns)
         blocks = [
             (column._encode(frame[name], feature_name(name)), column._width, self.row_norm)
             for name, column in self.blocks.items()
         ]
         blocks += [(pair.encode(frame), pair.width, self.pair_norm) for pair in self.products]
-        places, values, first = [], [], 0
-        for (of_block, entries), width, norm in blocks:
-            places.append(of_block + first)
-            values.append(entries / norm)
-            first += width
-        at, entries = np.column_stack(places), np.column_stack(values)
+        all_positions, all_values, n_encoded = [], [], 0
+        for (positions, values), width, norm in blocks:
+            all_positions.append(positions + n_encoded)
+            all_values.append(values / norm)
+            n_encoded += width
+        at, entries = np.column_stack(all_positions), np.column_stack(all_values)
         if not (self.is_sparse if sparse is None else sparse):
-            rows = np.zeros((len(frame), first))
+            rows = np.zeros((len(frame), n_encoded))
             np.put_along_axis(rows, at, entries, axis=1)
             return rows
-        starts = np.arange(len(frame) + 1) * at.shape[1]
-        return csr_array((entries.ravel(), at.ravel(), starts), shape=(len(frame), first))
+        row_starts = np.arange(len(frame) + 1) * at.shape[1]
+        return csr_array((entries.ravel(), at.ravel(), row_starts), shape=(len(frame), n_encoded))
 
 
 class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
@@ -266,7 +266,7 @@ class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
         if not schema.passed:
             return rows
         names = schema.feature_names[: rows.shape[1]]
-        passed = {feature_name(each): frame.get(each, np.nan) for each in schema.passed}
+        passed = {feature_name(name): frame.get(name, np.nan) for name in schema.passed}
         return pd.DataFrame(rows, columns=names, index=frame.index).assign(**passed)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
@@ -283,27 +283,27 @@ class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
             Names such as "age", "age=missing" and "town=other".
         """
         if input_features is not None and hasattr(self, "n_features_in_"):
-            OneToOneFeatureMixin.get_feature_names_out(self, input_features)  # refuses others
+            OneToOneFeatureMixin.get_feature_names_out(self, input_features)  # checks the names
         return np.array(self._schema().feature_names, dtype=object)
 
-    def _seen(self) -> list[Seen]:
-        """Return what is shown of each column: its levels, or points of its range."""
-        schema, first, columns = self._schema(), 0, []
+    def _shown_columns(self) -> list[ShownColumn]:
+        """Return each column and pair at public values: its levels, or points of its range."""
+        schema, start, columns = self._schema(), 0, []
         for key, column in schema.blocks.items():
-            where = slice(first, first + column._width)
-            columns.append(_seen_of(feature_name(key), where, column, schema.row_norm))
-            first += column._width
+            block = slice(start, start + column._width)
+            columns.append(_shown_column(feature_name(key), block, column, schema.row_norm))
+            start += column._width
         for pair in schema.products:
-            one, other = (_seen_of("", slice(0), part, 1.0) for part in pair.parts)
-            where, rows = slice(first, first + pair.width), one.rows / schema.pair_norm
-            values = tuple(f"{a}, {b}" for a in one.values for b in other.values)
-            how = (False, False, False, pair.of, other.rows)
-            columns.append(Seen(pair.name, where, values, rows, *how))
-            first += pair.width
+            left, right = (_shown_column("", slice(0), part, 1.0) for part in pair.parts)
+            block, rows = slice(start, start + pair.width), left.rows / schema.pair_norm
+            values = tuple(f"{a}, {b}" for a in left.values for b in right.values)
+            factors: dict[str, Any] = {"of": pair.of, "others": right.rows}
+            columns.append(ShownColumn(pair.name, block, values, rows, has_order=False, **factors))
+            start += pair.width
         return columns
 
     def _schema(self) -> Schema:
-        """Return the core, which checks what is declared of the columns."""
+        """Check the parameters and return the `Schema` that they declare."""
         if not isinstance(self.columns, Mapping):
             raise InputTypeError(f"columns must be a mapping to kinds, got {self.columns!r}.")
         for name, column in self.columns.items():
@@ -320,19 +320,19 @@ class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
         return schema
 
     def _frame(self, X: Any, *, reset: bool) -> pd.DataFrame:
-        """Return a table as pandas has it, of an array with positions as names."""
+        """Return a table as a pandas DataFrame; an array's columns have positions as names."""
         (X,) = in_memory(X=X)
         if isinstance(X, pd.DataFrame):
             if reset:
                 validate_data(self, X, skip_check_array=True)
             return X
-        # a list of numbers and strings stays one: NumPy would make strings of all
+        # object, as NumPy would turn a list of numbers and strings into strings
         dtype = None if hasattr(X, "dtype") else object
         array = validate_data(self, X, dtype=dtype, ensure_all_finite=False, reset=reset)
         return pd.DataFrame(array)
 
     def __sklearn_tags__(self) -> Any:
-        """Say that there is nothing to fit, and what may be in a table."""
+        """Tell scikit-learn that no fit is needed, and which values a table may hold."""
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         tags.input_tags.allow_nan = True
@@ -341,20 +341,21 @@ class PublicSchema(PlainlyStored, TransformerMixin, BaseEstimator):
         return tags
 
 
-def _seen_of(name: str, columns: slice, column: Any, divisor: float) -> Seen:
+def _shown_column(name: str, columns: slice, column: Any, divisor: float) -> ShownColumn:
+    """Return an encoded column at its public values, with rows divided by `divisor`."""
     kind: Any = column.column if isinstance(column, Shaped) else column
     is_number = isinstance(kind, Number | Date)
     missing, values, rows = int(kind.missing), [], np.zeros((0, column._width))
     levels: tuple[Any, ...] = () if is_number else kind._all_levels()
     if is_number:
-        of_number = seen(name, columns, column.shape, kind._at, divisor)
-        values, rows = [*of_number.values], np.pad(of_number.rows, ((0, 0), (0, missing)))
+        number = ShownColumn.of_number(name, columns, column.shape, kind._at, divisor)
+        values, rows = [*number.values], np.pad(number.rows, ((0, 0), (0, missing)))
     cells = pd.Series([*levels, *[None] * missing], dtype=object)
     if len(cells):
-        places, entries = column._encode(cells, name)
+        positions, entries = column._encode(cells, name)
         encoded = np.zeros((len(cells), column._width))
-        np.put_along_axis(encoded, places, entries / divisor, axis=1)
+        np.put_along_axis(encoded, positions, entries / divisor, axis=1)
         rows = np.concatenate([rows, encoded])
     values += [*map(str, levels), *["missing"] * missing]
     ordered = not isinstance(column, Category)
-    return Seen(name, columns, tuple(values), rows, is_number, bool(missing), ordered)
+    return ShownColumn(name, columns, tuple(values), rows, is_number, bool(missing), ordered)

@@ -1,4 +1,4 @@
-"""Whose row each is, and a choice of at most so many rows of each person."""
+"""Codes of the persons that rows belong to, and a random choice of at most k rows a person."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sklearn_dpwg.privacy import NoiseSource
 
 
 def person_codes(person: Any) -> NDArray[np.intp]:
-    """Return whose row each is as a whole number, the same for what is the same as text."""
+    """Return each row's person as a whole number; entries that are equal as text are one person."""
     codes, cells = pd.factorize(np.asarray(person, dtype=object).ravel())
     texts = np.array([*(as_text(cell) or None for cell in cells), None], dtype=object)[codes]
     people, _ = pd.factorize(texts)
@@ -38,7 +38,7 @@ class BoundedRows(NamedTuple):
 
     @property
     def promise(self) -> str:
-        """What a fit to these rows promises a person, and what of the rows is public for that."""
+        """The guarantee of a fit to these rows for a person, and its public facts."""
         return (
             f"No person has more than {self.rows_per_person} of these rows. A model fitted to them "
             f"with rows_per_person={self.rows_per_person} promises its epsilon and delta to a "
@@ -100,19 +100,19 @@ def bound_rows_per_person(
     k = whole_number(k, "k", least=1)
     same_rows(X=X, y=y, groups=groups, person=person)
     if isinstance(person, str):
-        held = as_pandas(X)
-        if person not in list(getattr(held, "columns", ())):
+        frame = as_pandas(X)
+        if person not in list(getattr(frame, "columns", ())):
             raise InputError(f"person must be a column of the frame X or an array, got {person!r}.")
-        X, person = without_groups(X, person), held[person]
+        X, person = without_groups(X, person), frame[person]
     codes = person_codes(as_pandas(person))
     check_consistent_length(X, y, groups, codes)
     rng = NoiseSource(random_state).secret_rng("rows of a person")
-    # of each person's rows, in a random order, the first k: every choice is equally likely
+    # rows in random order, sorted by person: the first k of each person are kept
     shuffled = rng.permutation(len(codes))
     ordered = shuffled[np.argsort(codes[shuffled], kind="stable")]
-    of_person = codes[ordered]
-    first = np.searchsorted(of_person, of_person)  # where the rows of each one's person begin
-    kept = np.sort(ordered[np.arange(len(codes)) - first < k])
+    sorted_codes = codes[ordered]
+    person_starts = np.searchsorted(sorted_codes, sorted_codes)
+    kept = np.sort(ordered[np.arange(len(codes)) - person_starts < k])
     return BoundedRows(_take(X, kept), _take(y, kept), _take(groups, kept), kept, k)
 
 

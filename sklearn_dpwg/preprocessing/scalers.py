@@ -18,7 +18,7 @@ from sklearn_dpwg._checks import FloatArray, whole_number, without_weights
 from sklearn_dpwg.data.frames import PlainlyStored, in_memory
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.ledger.ledger import spending
-from sklearn_dpwg.preprocessing.columns import to_unit_interval
+from sklearn_dpwg.preprocessing.columns import scale_to_bounds
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, Release, calibrate
 from sklearn_dpwg.privacy.release import check_delta
 from sklearn_dpwg.privacy.sensitivity import grid_step
@@ -29,7 +29,7 @@ Bounds = tuple[float, float] | Sequence[tuple[float, float]] | Mapping[Hashable,
 def _column_bounds(
     bounds: Bounds, names: Sequence[Hashable], *, of_all: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the lower and the upper bound of each column."""
+    """Return each column's lower and upper bound; with `of_all` a mapping must name every one."""
     if isinstance(bounds, Mapping):
         missing = [name for name in names if of_all and name not in bounds]
         unknown = [*missing, *(name for name in bounds if name not in names)]
@@ -63,18 +63,18 @@ def _column_bounds(
 
 
 class ByBounds(PlainlyStored, TransformerMixin, BaseEstimator):
-    """A transformer of columns with stated bounds, to which values are clipped."""
+    """Base of transformers that clip columns to public bounds."""
 
     bounds: Bounds
 
     def _bounded(self, X: Any, *, of_all: bool = True) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return finite rows and the bounds of their columns."""
+        """Return checked rows, and the lower and upper bounds of their columns."""
         rows = validate_data(self, *in_memory(X=X), dtype=np.float64)
         names = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
         return rows, *_column_bounds(self.bounds, names, of_all=of_all)
 
     def transform(self, X: Any) -> FloatArray:
-        """Clip to the bounds and map what lies between.
+        """Clip values to the bounds and scale them.
 
         Parameters
         ----------
@@ -94,7 +94,7 @@ class ByBounds(PlainlyStored, TransformerMixin, BaseEstimator):
 
 
 class FreeByBounds(ByBounds):
-    """One that follows from its bounds alone."""
+    """Base of transformers that learn nothing from records: bounds decide all, at no cost."""
 
     _learns_from_records = False
 
@@ -119,7 +119,7 @@ class FreeByBounds(ByBounds):
 
     @abstractmethod
     def _check(self, X: Any) -> None:
-        """Set what follows from the bounds and the number of columns."""
+        """Check the bounds and set the fitted attributes that follow from them."""
 
 
 class BoundedScaler(OneToOneFeatureMixin, FreeByBounds):
@@ -171,7 +171,7 @@ class BoundedScaler(OneToOneFeatureMixin, FreeByBounds):
         self.row_norm_ = math.sqrt(rows.shape[1])
 
     def _scaled(self, X: FloatArray) -> FloatArray:
-        return to_unit_interval(X, self.low_, self.high_)
+        return scale_to_bounds(X, self.low_, self.high_)
 
 
 # (v, SQUARE_WEIGHT·v²) moves no more than v alone on [-1, 1]: see the notes of the class. Rounded
@@ -296,9 +296,9 @@ class DPStandardScaler(OneToOneFeatureMixin, ByBounds):
         X, low, high = self._bounded(X)
         n_records, n_columns = X.shape
         step, key = grid_step(2.0, n_records), uuid4().hex
-        sums = _exact_sums(to_unit_interval(X, low, high), step)
+        sums = _exact_sums(scale_to_bounds(X, low, high), step)
         guarantee, noise_std = self.planned_guarantee(), 0.0
-        noise: Any = SimpleNamespace(draws=("exact moments",))  # are a release too
+        noise: Any = SimpleNamespace(draws=("exact moments",))  # count as a release
         if guarantee.is_private:
             check_delta(budget.delta, n_records)
             release = _release(budget, self.rows_per_person)
@@ -309,17 +309,17 @@ class DPStandardScaler(OneToOneFeatureMixin, ByBounds):
                 sensitivity = _sensitivity(n_columns, step)
                 sums = noise.gaussian(sums, sensitivity=sensitivity, release=release)
                 noise_std = release.noise_multiplier * sensitivity / n_records
-        # what is kept follows from the sums, and from public facts
+        # from here on only released sums and public facts are used
         mean = np.clip(sums[:n_columns] / n_records, -1.0, 1.0)
         square = np.clip(sums[n_columns:] / (n_records * SQUARE_WEIGHT), 0.0, 1.0)
-        # below this a variance cannot be told from the noise on it, and dividing would blow it up
-        least = min(3.0 * noise_std * (1.0 / SQUARE_WEIGHT + 2.0), 1.0)
-        variance = np.clip(square - mean**2, least, 1.0)
+        # three standard deviations of the noise on a variance: a smaller one would be mostly noise
+        least_variance = min(3.0 * noise_std * (1.0 / SQUARE_WEIGHT + 2.0), 1.0)
+        variance = np.clip(square - mean**2, least_variance, 1.0)
         deviation = np.sqrt(np.where(variance > 1e-12, variance, 1.0))  # 1 for a constant column
-        half = 0.5 * high - 0.5 * low
+        half_width = 0.5 * high - 0.5 * low
         self.low_, self.high_ = low, high
-        self.mean_ = low + (mean + 1.0) * half
-        self.scale_ = deviation * half
+        self.mean_ = low + (mean + 1.0) * half_width
+        self.scale_ = deviation * half_width
         self.row_norm_ = float(np.linalg.norm((1.0 + np.abs(mean)) / deviation))
         self.privacy_, self._fit_key = guarantee, key
         return self
@@ -339,28 +339,28 @@ class DPStandardScaler(OneToOneFeatureMixin, ByBounds):
         facts: dict[str, Any] = {"public": PUBLIC_FACTS, "relation": Relation.REPLACE_ONE}
         if budget.epsilon == math.inf:
             return PrivacyGuarantee.from_releases((), budget, **facts).for_person(rows)
-        of_row = PrivacyGuarantee.from_releases([_release(budget, rows)], budget.delta, **facts)
-        return replace(of_row.for_person(rows), requested_epsilon=budget.epsilon)
+        per_row = PrivacyGuarantee.from_releases([_release(budget, rows)], budget.delta, **facts)
+        return replace(per_row.for_person(rows), requested_epsilon=budget.epsilon)
 
     def _scaled(self, X: FloatArray) -> FloatArray:
         return np.asarray((np.clip(X, self.low_, self.high_) - self.mean_) / self.scale_)
 
 
 def _exact_sums(unit: FloatArray, step: float) -> FloatArray:
-    """Return the sums of v and a·v², each rounded to multiples of a step record by record."""
-    first = np.rint(unit / step).sum(axis=0)
+    """Return the sums of v and of a·v², (2 n_columns,), with records rounded to steps."""
+    value_sums = np.rint(unit / step).sum(axis=0)
     np.square(unit, out=unit)
-    second = np.rint(unit * (SQUARE_WEIGHT / step)).sum(axis=0)
-    return np.asarray(np.concatenate([first, second]) * step)
+    square_sums = np.rint(unit * (SQUARE_WEIGHT / step)).sum(axis=0)
+    return np.asarray(np.concatenate([value_sums, square_sums]) * step)
 
 
 def _sensitivity(n_columns: int, step: float) -> float:
-    """Return 2√d with what rounding adds: a step a number, and the last digits of a·v²."""
+    """Return the sensitivity of the sums, 2√d for d columns, plus a bound on their rounding."""
     rounding = math.sqrt(2.0 * n_columns) * (step + 2.0**-50)
     return (2.0 * math.sqrt(n_columns) + rounding) * (1.0 + 2.0**-50)
 
 
 def _release(budget: Budget, rows_per_person: int | None) -> Release:
-    """Return the release that costs a person with so many rows the budget: k rows move kΔ."""
+    """Return the release that spends the budget on a person: k rows move the sums by kΔ."""
     (release,) = calibrate([Release("moments", "gaussian", 1.0, max_count=1)], budget)
     return release.scaled(float(rows_per_person or 1))

@@ -1,4 +1,4 @@
-"""What a TOML file says of a table: the parameters of a schema, and what is not a feature."""
+"""Read a schema file (TOML): the parameters of a `PublicSchema`, and facts beside features."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.preprocessing.columns import Boolean, Category, Column, Date, Number, Ordered
 
 _KINDS: dict[str, type[Any]] = {
-    each.__name__.lower(): each for each in (Number, Date, Ordered, Boolean, Category)
+    kind.__name__.lower(): kind for kind in (Number, Date, Ordered, Boolean, Category)
 }
-# The kind of a column by its entries, where none is stated.
+# The kind that an entry of a column implies, unless `kind` is stated.
 _KIND_OF_ENTRY = dict.fromkeys(("low", "high"), "number") | {"levels": "category"}
 _KIND_OF_ENTRY |= dict.fromkeys(("first", "last"), "date")
 _KIND_OF_ENTRY |= dict.fromkeys(("true", "false"), "boolean")
@@ -67,7 +67,7 @@ def _as_tuple(value: Any) -> Any:
 
 
 def _column(name: str, entries: Any, path: str | Path) -> Column:
-    """Return a column by its entries."""
+    """Return the declared column of a table of entries, such as ``{low = 0, high = 100}``."""
     where = f"column {name!r} in {path}"
     entries = dict(entries) if isinstance(entries, dict) else {}
     kind = entries.pop("kind", next(filter(None, map(_KIND_OF_ENTRY.get, entries)), None))
@@ -77,16 +77,16 @@ def _column(name: str, entries: Any, path: str | Path) -> Column:
             f"{', '.join(_KINDS)}, got {kind!r}."
         )
     parameters = fields(_KINDS[kind])
-    _check_names(entries, [each.name for each in parameters], where)
-    for each in parameters:
-        if each.default is MISSING and each.name not in entries:
-            raise InputError(f"{where} must have an entry {each.name!r}.")
+    _check_names(entries, [field.name for field in parameters], where)
+    for field in parameters:
+        if field.default is MISSING and field.name not in entries:
+            raise InputError(f"{where} must have an entry {field.name!r}.")
     column: Column = _KINDS[kind](**entries)
     return column
 
 
 def _groups(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of groups and the labels, which are tuples where columns are several."""
+    """Return the group columns and the group labels: tuples if there are several columns."""
     columns, labels = table.get("columns", []), table.get("labels")
     labels = None if labels is None else tuple(map(_as_tuple, labels))
     columns = (columns,) if isinstance(columns, str) else tuple(columns)
@@ -94,11 +94,11 @@ def _groups(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _target(table: Mapping[str, Any], features: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return the name of the target, and its classes or its bounds."""
+    """Return the target's column, and its classes or (low, high); None for what is not stated."""
     name, classes = table.get("column"), _as_tuple(table.get("classes"))
     if name in features:
         raise InputError(f"column of {where} must be a name outside of [columns], got {name!r}.")
-    bounds = tuple(real_number(table[e], f"{e} of {where}") for e in ("low", "high") if e in table)
+    bounds = tuple(real_number(table[k], f"{k} of {where}") for k in ("low", "high") if k in table)
     if bounds and (classes is not None or len(bounds) == 1 or not bounds[0] < bounds[1]):
         raise InputError(f"{where} must have classes, or else low < high, got {dict(table)!r}.")
     return {"target": name, "classes": classes, "target_bounds": bounds or None}

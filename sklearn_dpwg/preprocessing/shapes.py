@@ -1,8 +1,8 @@
-"""Public maps of a number into pieces, on which a linear model bends, and products of two columns.
+"""Piecewise linear encodings of numbers, with which a linear model bends, and products of columns.
 
-A map takes u in [-1, 1] to a block of numbers of norm at most 1, whatever u is, so that rows are no
-longer than before and noise is no louder: it is a prior over functions in which lines are as cheap
-as they were, and bends at a few public places cost a little more.
+An encoding maps u in [-1, 1] to a block of numbers of norm at most 1. So rows are no longer than
+with u itself and the noise is no larger; a straight line needs weights of the same norm as before,
+and bends at a few public points need a little more.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from sklearn_dpwg.preprocessing.columns import (
     check_none_missing,
     feature_name,
     norm_bound,
-    to_unit_interval,
+    scale_to_bounds,
 )
 from sklearn_dpwg.preprocessing.scalers import Bounds, FreeByBounds
 
 KINDS = ("auto", "ramps", "linear")
-# How many pieces "auto" and "ramps" have: `benchmarks/shapes.py` prints what they are worth.
+# Number of pieces of "auto" and "ramps": `benchmarks/shapes.py` compares others.
 PIECES = 8
 
 
 @dataclass(frozen=True)
 class Ramps:
-    """A map of u in [-1, 1] to ramps on equal pieces, of norm at most 1 together.
+    """Encode u in [-1, 1] by K = `width` ramps, one for each of K equal pieces; norm at most 1.
 
-    Each of K ramps rises by 2/√K on its piece, and does not change elsewhere. So a line in u has
-    the same price by itself, which is one ramp, and as a sum of many.
+    A ramp rises from -1/√K to 1/√K on its piece and is constant elsewhere. So a straight line needs
+    weights of the same norm for every K.
     """
 
     width: int
 
     def __call__(self, u: FloatArray) -> FloatArray:
-        """Return the block of each number, in rows."""
+        """Return the ramps of each number, (n_records, width)."""
         if self.width == 1:
             return u[:, None]
         half = self.width / 2
@@ -60,100 +60,101 @@ class Ramps:
         return np.asarray((2.0 * rise - 1.0) / math.sqrt(self.width))
 
     def names(self, name: str, at: Callable[[float], str]) -> tuple[str, ...]:
-        """Return a name a ramp: the ends of its piece as `at` writes them, or else its place."""
+        """Return a name for each ramp: "name=low..high", where `at` writes a value u as text."""
         if self.width == 1:
             return (name,)
         ends = [at(u) for u in np.linspace(-1.0, 1.0, self.width + 1).tolist()]
-        return named(name, [f"{first}..{last}" for first, last in pairwise(ends)])
+        return part_names(name, [f"{low}..{high}" for low, high in pairwise(ends)])
 
 
-def named(name: str, ends: Sequence[str]) -> tuple[str, ...]:
-    """Return a name a part of a column: by where it is, if that tells all apart, or its number."""
-    if len(set(ends)) < len(ends):
-        ends = [f"{place + 1}/{len(ends)}" for place in range(len(ends))]
-    return tuple(f"{name}={end}" for end in ends)
+def part_names(name: str, labels: Sequence[str]) -> tuple[str, ...]:
+    """Return "name=label" for each part of a column, or "name=1/8" if labels are not distinct."""
+    if len(set(labels)) < len(labels):
+        labels = [f"{index + 1}/{len(labels)}" for index in range(len(labels))]
+    return tuple(f"{name}={label}" for label in labels)
 
 
 @dataclass(frozen=True)
 class Hats:
-    """A map of u in [-1, 1]: numbers in [0, 1] that add up to 1, two at most above 0."""
+    """Encode u in [-1, 1] by hat functions: in [0, 1], of sum 1, at most two above 0."""
 
     width: int = 4
 
     def __call__(self, u: FloatArray) -> FloatArray:
-        """Return the hats of each number, in rows."""
-        away = np.abs((u[:, None] + 1.0) * ((self.width - 1) / 2.0) - np.arange(self.width))
-        return np.asarray(np.clip(1.0 - away, 0.0, 1.0))
+        """Return the hats of each number, (n_records, width)."""
+        distance = np.abs((u[:, None] + 1.0) * ((self.width - 1) / 2.0) - np.arange(self.width))
+        return np.asarray(np.clip(1.0 - distance, 0.0, 1.0))
 
     def names(self, name: str, at: Callable[[float], str]) -> tuple[str, ...]:
-        """Return a name a hat: where it is 1, as `at` writes that, or else its place."""
-        return named(name, [at(u) for u in np.linspace(-1.0, 1.0, self.width).tolist()])
+        """Return a name for each hat: its peak, which `at` writes as text."""
+        return part_names(name, [at(u) for u in np.linspace(-1.0, 1.0, self.width).tolist()])
 
 
 LINE = Ramps(1)
+# Points of a number's range that are shown: the ends of 64 equal steps, eight on each of 8 pieces.
+_POINTS = 65
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What a picture of a column shows: encoded columns, and rows of them at public values."""
+class ShownColumn:
+    """Public values of a column and their encoding, from which its effects in a model follow."""
 
     name: str
-    columns: slice
-    values: tuple[str, ...]
-    rows: FloatArray  # of shape (len(values), width), as encoded; of a number at even steps
-    is_number: bool  # whether values follow each other; a missing one, if it may be, is the last
-    may_be_missing: bool
+    columns: slice  # its encoded columns
+    values: tuple[str, ...]  # of a number at even steps; "missing", if it may be, is the last
+    rows: FloatArray  # encoded values, (len(values), width)
+    is_number: bool = False
+    may_be_missing: bool = False
     has_order: bool = True
-    # of an interaction its columns, all pairs of whose values are its values: `rows` has parts of
-    # the first of them, `others` of the second
+    # an interaction has the names of its two columns here, and as values all pairs of their values;
+    # `rows` has the encoded values of the first column and `others` those of the second
     of: tuple[str, ...] = ()
     others: FloatArray | None = None
 
+    @classmethod
+    def of_number(
+        cls, name: str, columns: slice, shape: Ramps | Hats, at: Callable[[float], str], norm: float
+    ) -> ShownColumn:
+        """Return a number at even steps of u, which `at` writes as text; rows are over `norm`."""
+        u = np.linspace(-1.0, 1.0, _POINTS)
+        rows, values = shape(u) / norm, tuple(map(at, u.tolist()))
+        return cls(name, columns, values, rows, is_number=True)
+
     @property
     def n_known(self) -> int:
-        """How many values are not the missing one."""
+        """Number of values without "missing"."""
         return len(self.values) - self.may_be_missing
 
     def effects(self, weights: FloatArray) -> FloatArray:
-        """Return what a model adds at each value, less the mean over known ones."""
-        own = weights[self.columns]
+        """Return what weights add to the score at each value, minus the mean over known values."""
+        block_weights = weights[self.columns]
         if self.others is None:
-            effects = self.rows @ own
+            effects = self.rows @ block_weights
         else:
-            effects = (self.rows @ own.reshape(self.rows.shape[1], -1) @ self.others.T).ravel()
+            matrix = block_weights.reshape(self.rows.shape[1], -1)
+            effects = (self.rows @ matrix @ self.others.T).ravel()
         return np.asarray(effects - effects[: self.n_known].mean())
 
 
 def parts_of(model: Any, schema: Any) -> tuple[Any, Any]:
-    """Return the estimator and its transformer."""
-    inner = getattr(model, "best_estimator_", model)
-    if hasattr(inner, "steps"):
-        schema = next((s for _, s in inner.steps if hasattr(s, "_seen")), schema)
-        inner = inner.steps[-1][1]
-    if not hasattr(schema, "_seen"):
+    """Return the linear estimator of a pipeline or search, and its schema, else `schema`."""
+    estimator = getattr(model, "best_estimator_", model)
+    if hasattr(estimator, "steps"):
+        schema = next((s for _, s in estimator.steps if hasattr(s, "_shown_columns")), schema)
+        estimator = estimator.steps[-1][1]
+    if not hasattr(schema, "_shown_columns"):
         raise InputTypeError(
             f"schema must be the PublicSchema or PublicShapes in front of the model, got "
             f"{type(schema).__name__}."
         )
-    if not hasattr(inner, "coef_"):
-        raise InputTypeError(f"model must be fitted and have coef_, got {type(inner).__name__}.")
-    return inner, schema
-
-
-# So many points of a number's range are shown: each eighth, and each of its eighths, ends at one.
-_POINTS = 65
-
-
-def seen(
-    name: str, columns: slice, shape: Ramps | Hats, at: Callable[[float], str], divisor: float
-) -> Seen:
-    """Return what is shown of a number that is never missing."""
-    u = np.linspace(-1.0, 1.0, _POINTS)
-    return Seen(name, columns, tuple(map(at, u.tolist())), shape(u) / divisor, True, False)
+    if not hasattr(estimator, "coef_"):
+        name = type(estimator).__name__
+        raise InputTypeError(f"model must be fitted and have coef_, got {name}.")
+    return estimator, schema
 
 
 def shape_of(kind: Any, parameter: str = "shapes") -> Ramps:
-    """Return the map of a name."""
+    """Return the encoding that a value of the parameter `shapes` names."""
     if kind not in KINDS:
         raise InputError(f"{parameter} must be one of {', '.join(KINDS)}, got {kind!r}.")
     return LINE if kind == "linear" else Ramps(PIECES)
@@ -161,7 +162,7 @@ def shape_of(kind: Any, parameter: str = "shapes") -> Ramps:
 
 @dataclass(frozen=True)
 class Shaped:
-    """A column of numbers in [-1, 1] as blocks, and an indicator where values may be missing."""
+    """A column that is scaled to [-1, 1], with its encoding and an indicator of missing values."""
 
     column: Number | Date | Ordered | Boolean
     shape: Ramps | Hats
@@ -175,14 +176,14 @@ class Shaped:
         return self._width
 
     def _names(self, name: str) -> tuple[str, ...]:
-        last = (f"{name}=missing",) if self.column.missing else ()
-        return (*self.shape.names(name, getattr(self.column, "_at", str)), *last)
+        missing = (f"{name}=missing",) if self.column.missing else ()
+        return (*self.shape.names(name, getattr(self.column, "_at", str)), *missing)
 
     def _encode(self, values: pd.Series, name: str) -> Block:
         return self._filled(self.column._scaled(values, name), name)
 
     def _filled(self, scaled: FloatArray, name: str) -> Block:
-        """Return the blocks of numbers; of a missing one the fill's, and an indicator."""
+        """Encode scaled numbers; a missing one is the fill's block and the rest of norm 1."""
         absent, block = np.isnan(scaled), self.shape(scaled)
         if self.column.missing:
             filled = self.shape(np.array([self.column._scaled_fill()]))[0]
@@ -195,44 +196,45 @@ class Shaped:
 
 
 def shaped(column: Column, kind: str) -> Shaped | Category:
-    """Return a column as what is encoded: numbers and dates bend, but for those that do not."""
+    """Return a column with its encoding; numbers and dates bend as their `shape`, else `kind`."""
     if isinstance(column, Category):
         return column
     if isinstance(column, Ordered | Boolean):
         return Shaped(column, LINE)
-    return Shaped(
-        column, shape_of(kind) if column.shape is None else shape_of(column.shape, "shape")
-    )
+    shape = shape_of(kind) if column.shape is None else shape_of(column.shape, "shape")
+    return Shaped(column, shape)
 
 
-# What columns by themselves keep of a row's squared norm beside pairs.
+# Fraction of a row's squared norm that single columns keep; interactions have the rest.
 OWN_FRACTION = 0.7
 
 
 class Product:
-    """Two columns as parts in [0, 1] that add up to 1, and the products of these, a block.
+    """Interaction of two columns: all products of their parts, a block of norm at most 1.
 
-    Squares of parts add up to at most 1, so those of all products of two columns' parts do.
+    The parts of a column, levels or hats, are in [0, 1] and add up to 1. So their squares add up to
+    at most 1, and those of the products too.
     """
 
     def __init__(self, keys: Sequence[Any], parts: tuple[Any, Any]) -> None:
         self.keys, self.parts = tuple(keys), parts
         self.of = feature_name(keys[0]), feature_name(keys[1])
-        one, other = (part._names(name) for part, name in zip(parts, self.of, strict=True))
-        self.name, self.names = "×".join(self.of), [f"{a}×{b}" for a in one for b in other]
+        left, right = (part._names(name) for part, name in zip(parts, self.of, strict=True))
+        self.name, self.names = "×".join(self.of), [f"{a}×{b}" for a in left for b in right]
         self.width = len(self.names)
         self.n_stored = parts[0]._n_stored * parts[1]._n_stored
 
     def encode(self, frame: pd.DataFrame) -> Block:
-        """Return the products of parts."""
-        whose = zip(self.parts, self.keys, self.of, strict=True)
-        a, b = (part._encode(frame[key], name) for part, key, name in whose)
-        places = a[0][:, :, None] * self.parts[1]._width + b[0][:, None, :]
-        values = a[1][:, :, None] * b[1][:, None, :]
-        return places.reshape(len(places), -1), values.reshape(len(values), -1)
+        """Return the block of a table: positions and values of the products."""
+        columns = zip(self.parts, self.keys, self.of, strict=True)
+        left, right = (part._encode(frame[key], name) for part, key, name in columns)
+        positions = left[0][:, :, None] * self.parts[1]._width + right[0][:, None, :]
+        values = left[1][:, :, None] * right[1][:, None, :]
+        return positions.reshape(len(positions), -1), values.reshape(len(values), -1)
 
 
-def _parts(columns: Mapping[Any, Column], name: Any) -> Any:
+def _interacting(columns: Mapping[Any, Column], name: Any) -> Any:
+    """Return a column as an interaction encodes it: numbers by hats, all others by levels."""
     column = columns.get(name) if isinstance(name, Hashable) else None
     if isinstance(column, Number | Date):
         return Shaped(replace(column, fill=None), Hats())
@@ -244,15 +246,15 @@ def _parts(columns: Mapping[Any, Column], name: Any) -> Any:
 
 
 def products(columns: Mapping[Any, Column], interactions: Any) -> tuple[Product, ...]:
-    """Return the blocks of named pairs of columns."""
+    """Return a `Product` for each pair of names; refuse wrong and repeated pairs."""
     by_pair: dict[frozenset[Any], Product] = {}
     for pair in interactions if isinstance(interactions, list | tuple) else [interactions]:
         if not isinstance(pair, list | tuple) or len(pair) != 2:
             raise InputError(f"interactions must be pairs of names of columns, got {pair!r}.")
-        one, other = (_parts(columns, name) for name in pair)
+        left, right = (_interacting(columns, name) for name in pair)
         if frozenset(pair) in by_pair or pair[0] == pair[1]:
             raise InputError(f"interactions must be of two columns, each pair once, got {pair!r}.")
-        by_pair[frozenset(pair)] = Product(pair, (one, other))
+        by_pair[frozenset(pair)] = Product(pair, (left, right))
     return tuple(by_pair.values())
 
 
@@ -330,7 +332,7 @@ class PublicShapes(FreeByBounds):
 
     def _scaled(self, X: FloatArray) -> FloatArray:
         low, high = self._low[self._bent], self._high[self._bent]
-        unit, rest = to_unit_interval(X[:, self._bent], low, high), X[:, ~self._bent]
+        unit, rest = scale_to_bounds(X[:, self._bent], low, high), X[:, ~self._bent]
         if rest.size:
             largest = np.abs(rest).max(axis=1, initial=self._rest_norm, keepdims=True)
             norms = largest * np.linalg.norm(rest / largest, axis=1, keepdims=True)
@@ -338,20 +340,24 @@ class PublicShapes(FreeByBounds):
         rows = np.concatenate([*map(self._shape, unit.T), rest], axis=1)
         return np.asarray(np.divide(rows, self._divisor, out=rows))
 
-    def _ends(self) -> list[Callable[[float], str]]:
-        """Return what writes where a number lies between the bounds of each column."""
+    def _writers(self) -> list[Callable[[float], str]]:
+        """Return for each column a function that writes the value scaled to u as text."""
         return [Number(low, high)._at for low, high in zip(self._low, self._high, strict=True)]
 
-    def _seen(self) -> list[Seen]:
-        """Return what is shown of each column, of those that pass through a line."""
+    def _shown_columns(self) -> list[ShownColumn]:
+        """Return each column at public values, in the order of the encoded columns."""
         check_is_fitted(self)
-        names, ends = OneToOneFeatureMixin.get_feature_names_out(self), self._ends()
-        columns, first = [], 0
-        for place in (*np.flatnonzero(self._bent), *np.flatnonzero(~self._bent)):
-            shape, at = (self._shape, ends[place]) if self._bent[place] else (LINE, "{:.6g}".format)
-            where = slice(first, first + shape.width)
-            columns.append(seen(str(names[place]), where, shape, at, self._divisor))
-            first += shape.width
+        names, writers = OneToOneFeatureMixin.get_feature_names_out(self), self._writers()
+        columns, start = [], 0
+        for index in (*np.flatnonzero(self._bent), *np.flatnonzero(~self._bent)):
+            # a column that passes through is a line
+            bent = (self._shape, writers[index])
+            shape, at = bent if self._bent[index] else (LINE, "{:.6g}".format)
+            block = slice(start, start + shape.width)
+            columns.append(
+                ShownColumn.of_number(str(names[index]), block, shape, at, self._divisor)
+            )
+            start += shape.width
         return columns
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
@@ -369,6 +375,6 @@ class PublicShapes(FreeByBounds):
         """
         check_is_fitted(self)
         names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
-        bent = zip(names[self._bent], np.array(self._ends())[self._bent], strict=True)
+        bent = zip(names[self._bent], np.array(self._writers())[self._bent], strict=True)
         pieces = [piece for name, at in bent for piece in self._shape.names(str(name), at)]
         return np.array([*pieces, *map(str, names[~self._bent])], dtype=object)

@@ -99,7 +99,7 @@ def test_a_monotone_model_is_the_nearest_one(model):
     changed = {one.name: one.effects for one in shape_functions(result)}
     assert (np.diff(changed["age"][:-1]) > -1e-9).all()
     assert (np.diff(changed["grade"]) < 1e-9).all()
-    seen = {one.name: one for one in SCHEMA._seen()}
+    seen = {one.name: one for one in SCHEMA._shown_columns()}
     assert np.array_equal(before[seen["town"].columns], after[seen["town"].columns])
     age = seen["age"].columns
     steps = np.diff(seen["age"].rows[:-1], axis=0)

@@ -15,7 +15,7 @@ from sklearn_dpwg.exceptions import NoProtectionWarning, SeededNoiseWarning
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler
 from sklearn_dpwg.preprocessing import scalers as dp_standard_scaler
-from sklearn_dpwg.preprocessing.scalers import SQUARE_WEIGHT, to_unit_interval
+from sklearn_dpwg.preprocessing.scalers import SQUARE_WEIGHT, scale_to_bounds
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.gaussian import gdp_mu
 
@@ -43,7 +43,7 @@ def test_nothing_leaves_the_unit_interval(low, width, value):
     high = low + width
     if not (high > low and math.isfinite(high - low)):
         return
-    scaled = to_unit_interval(np.array([[value]]), np.array([low]), np.array([high]))
+    scaled = scale_to_bounds(np.array([[value]]), np.array([low]), np.array([high]))
     assert abs(scaled[0, 0]) <= 1.0
 
 

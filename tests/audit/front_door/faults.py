@@ -242,7 +242,7 @@ FAULTS: dict[str, Fault] = {
         wrapped(BoundedTargets, "encode", unclipped_targets), "MGR, targets outside"
     ),
     "a scaler's values not clipped": Fault(
-        lambda: patch.object(dp_standard_scaler, "to_unit_interval", unclipped_values),
+        lambda: patch.object(dp_standard_scaler, "scale_to_bounds", unclipped_values),
         "DPStandardScaler, values outside",
     ),
     "a record in every round": Fault(wrapped(RecordOracle, "draw", first_again), "OCO, weighted"),
