@@ -29,12 +29,7 @@ from sklearn_dpwg.privacy.accounting.composition import (
     part_events,
 )
 from sklearn_dpwg.privacy.release import Budget, Relation, Release
-from sklearn_dpwg.privacy.statement import (
-    ROWS_OF_A_PERSON,
-    SEVERAL_NUMBERS,
-    rounded_up,
-    sections,
-)
+from sklearn_dpwg.privacy.statement import ROWS_OF_A_PERSON, SEVERAL_NUMBERS, rounded_up, sections
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

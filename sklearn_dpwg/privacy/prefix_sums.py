@@ -23,8 +23,7 @@ from sklearn_dpwg.exceptions import InputError, PlanExceededError
 from sklearn_dpwg.privacy.noise.source import GaussianRows, NeverCopied, NoiseSource
 from sklearn_dpwg.privacy.release import Release
 
-# Relative rounding error of the rows of C G, in roundoffs for each doubling of the steps; a margin
-# for FFTs is included.
+# Relative rounding error of C G, in roundoffs for each doubling of the steps; a margin for FFTs.
 _ROUNDINGS = 256.0
 
 

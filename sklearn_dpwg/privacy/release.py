@@ -6,12 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, total_ordering
 from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
-from sklearn_dpwg._checks import (
-    open_unit,
-    positive_finite,
-    real_number,
-    whole_number,
-)
+from sklearn_dpwg._checks import open_unit, positive_finite, real_number, whole_number
 from sklearn_dpwg.exceptions import InputError, NoProtectionWarning, UnsupportedMechanismError, warn
 from sklearn_dpwg.privacy.gaussian import gdp_mu
 

@@ -18,11 +18,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from sklearn_dpwg._checks import (
-    FloatArray,
-    positive_finite,
-    whole_number,
-)
+from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
 from sklearn_dpwg.exceptions import InputError
 
 # Unit roundoff of double precision.
@@ -125,9 +121,7 @@ def saddle_point_sensitivities(
     apart, with ``μ_w x² ≤ λ Γ/n x + (λ' - λ) min(B/n - μ_λ ρ, Γ x)``. It holds also for losses
     that are not smooth and for weights on the boundary of the ball.
     """
-    sizes, strengths, weights = _public_arrays(
-        group_sizes, strong_convexities, prior, entropy_weight
-    )
+    sizes, strengths, weights = _as_arrays(group_sizes, strong_convexities, prior, entropy_weight)
     diameter = _diameter(lipschitz, gradient_diameter)
     loss_range = positive_finite(loss_range, "loss_range")
     if abs(weights.sum() - 1.0) > 1e-9:
@@ -140,7 +134,7 @@ def saddle_point_sensitivities(
     return bounds * (1.0 + ROUNDING)
 
 
-def _public_arrays(
+def _as_arrays(
     sizes: Sequence[float] | FloatArray,
     strengths: Sequence[float] | FloatArray,
     prior: Sequence[float] | FloatArray,
@@ -198,25 +192,20 @@ def hidden_group_sensitivities(
     together are also bounded with ``κ = Γ/m_i`` and ``β = B/m_i``. Group weights may be any number
     from 0 to 1, because the true size of a group may be any number.
     """
-    sizes, strengths, weights = _public_arrays(
-        normalisers, strong_convexities, prior, entropy_weight
-    )
+    sizes, strengths, weights = _as_arrays(normalisers, strong_convexities, prior, entropy_weight)
     diameter = _diameter(lipschitz, gradient_diameter)
     loss_range = positive_finite(loss_range, "loss_range")
     if len(sizes) == 1 or entropy_weight == math.inf:
         move = max(diameter, lipschitz) * float((weights / sizes).max()) / strengths
         return np.asarray(move * (1.0 + ROUNDING))
     # records of the groups with the smallest normalisers move the weights farthest
-    smallest, second = np.sort(sizes)[:2]
-    move_in_smallest, move_in_second = (
+    least, second = np.sort(sizes)[:2]
+    move_in_least, move_in_second = (
         _largest_move(lipschitz / m, loss_range / (2.0 * m), strengths, entropy_weight)
-        for m in (smallest, second)
+        for m in (least, second)
     )
-    move_within_group = np.minimum(
-        _largest_move(diameter / smallest, loss_range / smallest, strengths, entropy_weight),
-        2.0 * move_in_smallest,
-    )
-    move = np.maximum(move_within_group, move_in_smallest + move_in_second)
+    within_group = _largest_move(diameter / least, loss_range / least, strengths, entropy_weight)
+    move = np.maximum(np.minimum(within_group, 2.0 * move_in_least), move_in_least + move_in_second)
     return np.asarray(move * (1.0 + ROUNDING))
 
 
@@ -252,8 +241,7 @@ class GroupMoves:
     ) -> None:
         self.sizes = sizes
         self.diameter, self.loss_range, self.mu_groups = diameter, loss_range, mu_groups
-        # least and largest log-odds on any data: B/μ_λ from the prior's; those of a single group
-        # stay infinite
+        # least and largest log-odds on any data: B/μ_λ from the prior's, infinite for one group
         swing = loss_range / mu_groups
         is_single = np.isposinf(log_odds)
         finite = np.where(is_single, 0.0, log_odds)
@@ -321,11 +309,7 @@ class GroupMoves:
 
 
 class Cells:
-    """Exact bound of one group, by a grid over ρ: how far a record moves the group's log-odds.
-
-    A cell is an interval of ρ. Each factor of inequality (1) is bounded on the whole cell, so that
-    the largest value over the cells bounds the right side for every ρ.
-    """
+    """Exact bound of one group: inequality (1) is bounded on each cell, an interval of ρ."""
 
     def __init__(self, groups: GroupMoves, group: int) -> None:
         size, low, high = groups.sizes[group], groups.low[group], groups.high[group]

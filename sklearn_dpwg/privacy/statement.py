@@ -17,8 +17,7 @@ _FALSE_ALARM = 0.05  # probability of a false alarm of the test in the statement
 _MAX_EVENTS = 3  # in the code of a statement
 # From this ε on e^ε is not stated: it is near the largest floating-point number.
 _NO_FACTOR = 700.0
-# Words for each relation: what happens to a record, then for one record and for several: which
-# records, and what replaces them.
+# Words for each relation: the change, then for one record and for several: which, and replaced by.
 _CHANGES = {
     Relation.REPLACE_ONE_WITHIN_GROUP: (
         "replaced",
@@ -102,10 +101,7 @@ def sections(guarantee: Stated) -> tuple[Section, ...]:
         "Not covered here": "; ".join(guarantee.outside) + "." * bool(guarantee.outside),
         "Randomness": _SEEDED if guarantee.seeded else _UNSEEDED,
     }
-    return (
-        *(Section(title, text) for title, text in texts.items() if text),
-        _section_on_checking(guarantee),
-    )
+    return (*(Section(title, text) for title, text in texts.items() if text), _checking(guarantee))
 
 
 def _headline(guarantee: Stated) -> str:
@@ -204,7 +200,7 @@ def _groups(guarantee: Stated) -> str:
     )
 
 
-def _section_on_checking(guarantee: Stated) -> Section:
+def _checking(guarantee: Stated) -> Section:
     events = list({repr(event): event for event in guarantee.events}.values())  # distinct ones
     moved = "added or removed" if guarantee.relation == Relation.ADD_OR_REMOVE else "replaced"
     intro = (

@@ -79,11 +79,7 @@ def is_gaussian(event: DpEvent) -> bool:
 def composition_deltas(
     composition: Composition, epsilons: FloatArray, coarseness: float = 1.0
 ) -> FloatArray:
-    """Return upper bounds on δ of a composition at every ε, of the same shape.
-
-    ``coarseness`` multiplies the width of the grid of privacy losses, where there is no closed
-    form: a coarser grid takes less time, and makes δ a little larger.
-    """
+    """Return upper bounds on δ of a composition at every ε; a coarser grid is faster and looser."""
     if not composition.is_private:
         return np.ones_like(epsilons)
     if composition.is_gaussian:
@@ -98,8 +94,7 @@ def composition_deltas(
     distribution, error = privacy_loss(composition, coarseness)
     inner = epsilons[is_inner]
     inner_deltas = np.empty_like(inner)
-    # dp_accounting requires sorted values if it gets several, and they overflow at 700: large
-    # ones, and a single one, are passed one by one
+    # dp_accounting takes several values only if sorted and below 700: others are passed singly
     order = np.argsort(inner)
     n_small = int(np.sum(inner < 600.0)) if inner.size > 1 else 0
     inner_deltas[order[:n_small]] = distribution.get_delta_for_epsilon(inner[order[:n_small]])
@@ -123,9 +118,8 @@ def _selected_deltas(composition: Composition, epsilons: FloatArray) -> FloatArr
     # log (1 + e^ε)/(1 + e^ε'), and 0 for ε ≥ ε'
     lower_epsilons = np.minimum(epsilons[..., None], stated_epsilons)
     log_fractions = np.logaddexp(0.0, lower_epsilons) - np.logaddexp(0.0, stated_epsilons)
-    implied_deltas = -np.expm1(np.log1p(-_STATED_DELTAS) + log_fractions)
-    least_implied = implied_deltas.min(axis=-1)
-    return np.clip(np.minimum(own_deltas.reshape(epsilons.shape), least_implied), 0.0, 1.0)
+    implied_deltas = (-np.expm1(np.log1p(-_STATED_DELTAS) + log_fractions)).min(axis=-1)
+    return np.clip(np.minimum(own_deltas.reshape(epsilons.shape), implied_deltas), 0.0, 1.0)
 
 
 @lru_cache(maxsize=8)  # a curve takes a second, and both a plan and the guarantee of its fit ask
@@ -390,8 +384,7 @@ def predict_multiplier(n_draws: int, sampling_rate: float, budget: Budget) -> fl
     T is ``n_draws`` and q the ``sampling_rate``. In units of C = Δ/2, with s = σ/C, the two
     densities of one draw are N(0, s²) times 1 - q + q exp(±x/s² - 1/(2s²)); for small q the log of
     their quotient has variance 4q² sinh(1/s²). By the central limit theorem T draws cost
-    μ² ≈ 4 T q² sinh(1/s²), which is solved for s. (Bu, Dong, Long and Su 2020, who add or remove
-    records)
+    μ² ≈ 4 T q² sinh(1/s²), which is solved for s. (Bu, Dong, Long and Su 2020: add-or-remove)
     """
     if sampling_rate == 1.0:
         return math.sqrt(n_draws) / budget.mu

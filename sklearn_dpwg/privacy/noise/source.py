@@ -277,14 +277,13 @@ class NoiseSource(NeverCopied):
         release : Release
             A release of the plan; each record joins with probability ``sampling_rate``.
         by_place : bool, default=False
-            Whether a record is identified by its position among all records, instead of by its
-            group and its rank in the group.
+            Whether a record's position among all records decides, not its rank in its group.
 
         Returns
         -------
         PoissonSample
-            Decides for every record whether it joins. The next draw of the release uses the
-            sample up; a draw of a sampled release without a sample is refused.
+            Tells which records join. The next draw of the release uses the sample up, and is
+            refused without one.
         """
         self._paid.add_sample(release)
         if isinstance(self._sampler, SeededSampler):
@@ -294,12 +293,7 @@ class NoiseSource(NeverCopied):
         return PoissonSample(rate=release.sampling_rate, key=key, by_place=by_place)
 
     def gaussian(
-        self,
-        value: ArrayLike,
-        *,
-        sensitivity: ArrayLike,
-        release: Release,
-        payer: Payer = None,
+        self, value: ArrayLike, *, sensitivity: ArrayLike, release: Release, payer: Payer = None
     ) -> FloatArray:
         """Add Gaussian noise, independent in every coordinate.
 
@@ -467,10 +461,8 @@ class NoiseSource(NeverCopied):
         elif (is_sensitive := sensitivities.reshape(-1) > 0.0).any():
             # coordinates in units of their own sensitivities have a common one
             units = sensitivities.reshape(-1)[is_sensitive]
-            quotients = flat[is_sensitive] / units
-            flat[is_sensitive] = units * self._sampler.add_noise(
-                quotients, UNIT_SENSITIVITY, release
-            )
+            noisy = self._sampler.add_noise(flat[is_sensitive] / units, UNIT_SENSITIVITY, release)
+            flat[is_sensitive] = noisy * units
         if values.ndim == 0:
             return float(flat[0])  # type: ignore[return-value]
         return flat.reshape(values.shape)
