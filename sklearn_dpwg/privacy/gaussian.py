@@ -35,7 +35,7 @@ def gdp_delta(epsilon: ArrayLike, mu: ArrayLike) -> FloatArray:
         return np.exp(_log_gdp_delta(epsilon, mu))
 
 
-@lru_cache(maxsize=256)  # calibration asks for that of its noise, and then a guarantee
+@lru_cache(maxsize=256)  # calibration and the guarantee need the same value
 def gdp_epsilon(delta: float, mu: float) -> float:
     """Return the smallest ε at which a μ-GDP release is (ε, δ)-DP.
 
@@ -53,7 +53,7 @@ def gdp_epsilon(delta: float, mu: float) -> float:
 
     # δ(ε) < Φ(-x), and that is δ where x = ε/μ - μ/2 is the normal quantile of 1 - δ
     upper = mu * (mu / 2.0 - float(ndtri(delta))) * (1.0 + 1e-12)
-    while excess(upper) > 0.0:  # rounding only
+    while excess(upper) > 0.0:  # by rounding only
         upper *= 1.0 + 1e-9
     epsilon = float(brentq(excess, 0.0, upper, xtol=1e-300, rtol=1e-15, maxiter=500))
     step = 1e-16
@@ -63,7 +63,7 @@ def gdp_epsilon(delta: float, mu: float) -> float:
     return epsilon
 
 
-@lru_cache(maxsize=256)  # every plan of a fit, and every guarantee, asks for that of its budget
+@lru_cache(maxsize=256)  # every plan and every guarantee needs the value of its budget
 def gdp_mu(epsilon: float, delta: float) -> float:
     """Return the largest μ such that μ-GDP implies (ε, δ)-DP, infinite for infinite ε.
 
@@ -96,7 +96,7 @@ def gdp_mu(epsilon: float, delta: float) -> float:
 
 
 def _log_gdp_delta(epsilon: ArrayLike, mu: ArrayLike) -> FloatArray:
-    """Return log δ(ε), -inf where δ is 0."""
+    """Return log δ(ε) of μ-GDP releases, -inf where δ is 0; formulas as in `gdp_delta`."""
     epsilons, mus = np.broadcast_arrays(
         np.asarray(epsilon, dtype=np.float64), np.asarray(mu, dtype=np.float64)
     )
@@ -106,7 +106,8 @@ def _log_gdp_delta(epsilon: ArrayLike, mu: ArrayLike) -> FloatArray:
     is_inner = (mus > 0.0) & (mus < np.inf) & (epsilons < np.inf)
     inner_mus = np.where(is_inner, mus, 1.0)
     with np.errstate(over="ignore", divide="ignore", under="ignore"):
-        start = np.where(is_inner, epsilons, 0.0) / inner_mus - inner_mus / 2.0
+        start = np.where(is_inner, epsilons, 0.0) / inner_mus - inner_mus / 2.0  # x
+        # for x < -1: log Φ(-x) + log(1 - φ(x) R(x+μ) / Φ(-x)); otherwise log φ(x) [R(x) - R(x+μ)]
         near = log_ndtr(-start) + np.log1p(
             -np.exp(
                 -0.5 * np.minimum(start, 0.0) ** 2
@@ -124,12 +125,12 @@ def _log_gdp_delta(epsilon: ArrayLike, mu: ArrayLike) -> FloatArray:
 
 
 def _mills_ratio(x: Any) -> Any:
-    """Return (1 - Φ(x)) / φ(x)."""
+    """Return Mills' ratio R(x) = (1 - Φ(x)) / φ(x)."""
     return _ROOT_HALF_PI * erfcx(x / math.sqrt(2.0))
 
 
 def _mills_difference(start: FloatArray, width: FloatArray) -> FloatArray:
-    """Return R(x) - R(x + width) for x at least -1, without cancellation."""
+    """Return R(x) - R(x + width), x the ``start``, at least -1: by quadrature if width < 1/2."""
     short_width = np.minimum(width, 0.5)
     nodes = start[..., None] + 0.5 * short_width[..., None] * (_NODES + 1.0)
     short = 0.5 * short_width * (_mills_slope(nodes) @ _WEIGHTS)
@@ -137,7 +138,7 @@ def _mills_difference(start: FloatArray, width: FloatArray) -> FloatArray:
 
 
 def _mills_slope(x: FloatArray) -> FloatArray:
-    """Return -R'(x) = 1 - x R(x); by its asymptotic series where that cancels."""
+    """Return -R'(x) = 1 - x R(x), for x > 50 by its asymptotic series, free of cancellation."""
     if np.all(x <= 50.0):
         return np.asarray(1.0 - x * _mills_ratio(x))
     tail = 1.0 / np.maximum(x, 50.0) ** 2
@@ -147,9 +148,9 @@ def _mills_slope(x: FloatArray) -> FloatArray:
 
 
 def gdp_type_two_error(alpha: ArrayLike, mu: float) -> FloatArray:
-    """Return the least type-II error of tests of level α against a μ-GDP release.
+    """Return the least type-II error of tests with type-I error α, for a μ-GDP release.
 
-    The trade-off curve Φ(Φ⁻¹(1-α) - μ) (Dong, Roth & Su 2022, equation 6).
+    It is the trade-off curve Φ(Φ⁻¹(1-α) - μ) (Dong, Roth & Su 2022, equation 6).
     """
     levels = np.asarray(alpha, dtype=np.float64)
     if mu == math.inf:

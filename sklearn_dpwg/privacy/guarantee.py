@@ -29,12 +29,7 @@ from sklearn_dpwg.privacy.accounting.composition import (
     part_events,
 )
 from sklearn_dpwg.privacy.release import Budget, Relation, Release
-from sklearn_dpwg.privacy.statement import (
-    ROWS_OF_A_PERSON,
-    SEVERAL_NUMBERS,
-    rounded_up,
-    sections,
-)
+from sklearn_dpwg.privacy.statement import ROWS_OF_A_PERSON, SEVERAL_NUMBERS, rounded_up, sections
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -47,7 +42,7 @@ class PrivacyGuarantee:
     Parameters
     ----------
     epsilon : float
-        ε at ``delta``, computed from the events; infinite where nothing is private.
+        ε at ``delta``, computed from the events; infinite without privacy.
     delta : float
         δ, strictly between 0 and 1.
     relation : Relation or str
@@ -56,23 +51,23 @@ class PrivacyGuarantee:
     public : tuple of str
         What is public, that is unprotected.
     events : tuple of DpEvent
-        What was released, one dp_accounting event a disjoint part of the records, multipliers in
-        units of the sensitivity Δ under ``relation`` (see `Release`). A record is in one part, so
-        the guarantee is the pointwise maximum of δ(ε).
+        What was released: one dp_accounting event for each disjoint part of the records, noise
+        multipliers in units of the sensitivity Δ under ``relation`` (see `Release`). A record is
+        in one part, so the guarantee is the pointwise maximum of δ(ε) over the events.
     seeded : bool, default=False
-        Whether the noise comes from a seed; then the guarantee is void if the seed is known.
+        Whether the noise comes from a seed. The guarantee is void for whoever knows the seed.
     requested_epsilon : float, optional
-        The ε that was asked for, at least ``epsilon``.
+        ε of the budget, at least ``epsilon``.
     records_per_person : int, default=1
         How many records of one person are protected together.
     outside : tuple of str, default=()
-        What else was learned from the records and is not covered, by name.
+        Names of what else was learned from the records and is not covered.
     groupings : tuple of str, default=()
-        What the groups are made of, by name. Of several, a replacement is covered if it keeps the
-        group of the record by each of them.
+        Names of the columns or rules that define the groups. A replacement is covered if the
+        record keeps its group under every one of them.
     of_person : bool, default=False
-        Whether no person has more rows among the records than ``records_per_person``, by the word
-        of whoever released: a person is then the unit, and a row is otherwise.
+        Whether the caller vouches that no person has more than ``records_per_person`` rows. The
+        unit of privacy is then a person, otherwise a row.
 
     Examples
     --------
@@ -133,26 +128,26 @@ class PrivacyGuarantee:
         seeded: bool = False,
         relation: Relation | str = Relation.REPLACE_ONE_WITHIN_GROUP,
     ) -> PrivacyGuarantee:
-        """Account for releases, spent or planned.
+        """Compute the guarantee of releases, spent or planned.
 
         Parameters
         ----------
         releases : sequence of Release
-            Every one counts with its ``paid_count``; none, for an exact solution, with a budget
-            of infinite ε.
+            Each counts with its ``paid_count``. Empty for an exact solution, whose budget must
+            have infinite ε.
         budget : Budget or float
-            The budget, whose ε the releases must keep; or just a δ.
+            The budget, whose ε the releases must not exceed; or a δ without a bound on ε.
         public : sequence of str
             What is public, that is unprotected.
         seeded : bool
             Whether the noise comes from a seed.
         relation : Relation or str
-            Which neighbours the sensitivities Δ are of.
+            Which data sets are neighbours; the sensitivities Δ bound moves between these.
 
         Returns
         -------
         PrivacyGuarantee
-            With the ε that the events give at δ.
+            Its ``epsilon`` is that of the events at δ.
 
         Raises
         ------
@@ -167,12 +162,12 @@ class PrivacyGuarantee:
 
     @property
     def is_private(self) -> bool:
-        """Whether anything is promised at all."""
+        """Whether ε is finite: an infinite ε promises nothing."""
         return self.epsilon < math.inf
 
     @property
     def unit(self) -> str:
-        """What is protected, in a word or two: a row, or a person with so many of them."""
+        """The unit of privacy in words, as "1 row" or "person, 3 rows"."""
         rows = "1 row" if self.records_per_person == 1 else f"{self.records_per_person} rows"
         return f"person, {rows}" if self.of_person else rows
 
@@ -187,7 +182,7 @@ class PrivacyGuarantee:
         Returns
         -------
         float
-            ε at least 0; infinite where nothing is private.
+            ε, at least 0; infinite without privacy.
         """
         return worst_epsilon(_compositions(self.events), open_unit(delta, "delta"))
 
@@ -210,18 +205,18 @@ class PrivacyGuarantee:
         return worst_deltas(_compositions(self.events), values)
 
     def tradeoff(self, alphas: ArrayLike) -> FloatArray:
-        """Return the least type-II error of any test for one record, at given type-I errors.
+        """Return the least type-II error of any test for one record at each type-I error.
 
         Parameters
         ----------
         alphas : array-like
-            Probabilities of a false alarm, in [0, 1].
+            Type-I errors: probabilities of a false alarm, in [0, 1].
 
         Returns
         -------
         ndarray
-            Least probability to miss the record, of the same shape. Exact for Gaussian releases,
-            otherwise a lower bound from the profile by duality.
+            Least probability that the test misses the record, of the same shape. Exact for
+            Gaussian releases, otherwise a lower bound that follows from δ(ε) by duality.
         """
         values = np.asarray(alphas, dtype=np.float64)
         if not np.all((values >= 0.0) & (values <= 1.0)):
@@ -229,17 +224,17 @@ class PrivacyGuarantee:
         return type_two_errors(_compositions(self.events), values)
 
     def for_records(self, n_records: int) -> PrivacyGuarantee:
-        """Return the guarantee of a person who owns several times the stated unit.
+        """Return the guarantee for k units of privacy together (group privacy).
 
         Parameters
         ----------
         n_records : int
-            How many units k of ``records_per_person`` rows, in whatever groups and parts.
+            Number k of units, each of ``records_per_person`` rows, in any groups and parts.
 
         Returns
         -------
         PrivacyGuarantee
-            At the same δ, of k units; for Gaussian releases μ becomes kμ.
+            The guarantee for k units at the same δ; for Gaussian releases μ becomes kμ.
 
         Raises
         ------
@@ -258,18 +253,18 @@ class PrivacyGuarantee:
         return replace(several, epsilon=epsilon, events=events, requested_epsilon=None)
 
     def for_person(self, n_rows: int | None) -> PrivacyGuarantee:
-        """Return the guarantee of a person, who has at most so many of the rows.
+        """Return the guarantee whose unit is a person with at most ``n_rows`` units of rows.
 
         Parameters
         ----------
         n_rows : int or None
-            Largest number of rows of one person, in units of ``records_per_person``, which is the
-            caller's word; None where nobody says it.
+            Largest number of rows of one person, in units of ``records_per_person``. The caller
+            vouches for this number; None if nobody does.
 
         Returns
         -------
         PrivacyGuarantee
-            As `for_records`, and stated for a person; this one where nobody says it.
+            That of `for_records` with a person as the unit; for None this guarantee, unchanged.
         """
         if n_rows is None:
             return self
@@ -277,7 +272,7 @@ class PrivacyGuarantee:
         return replace(self.for_records(n_rows), public=public, of_person=True)
 
     def under(self, relation: Relation | str) -> PrivacyGuarantee:
-        """Return what the guarantee says of other neighbours.
+        """Return the guarantee that follows under another definition of neighbours.
 
         Parameters
         ----------
@@ -287,15 +282,16 @@ class PrivacyGuarantee:
         Returns
         -------
         PrivacyGuarantee
-            The same where this one is of "replace-one"; one of "add-or-remove" is stated for
-            replacements as one of two records, with about twice its ε.
+            With the same ε if this one is under "replace-one". From "add-or-remove" to
+            replacements it becomes a guarantee for two records, with about twice the ε.
 
         Raises
         ------
         ValueError
-            If nothing follows, as "replace-one-within-group" says nothing of a change of group.
+            If nothing follows: "replace-one-within-group" implies nothing about a record that
+            changes its group.
         UnsupportedMechanismError
-            If records are sampled, and it would have to be stated for two.
+            If the guarantee for two records is needed and records are sampled.
         """
         relation = Relation(relation)
         if self.relation > relation:
@@ -303,9 +299,10 @@ class PrivacyGuarantee:
                 f"a guarantee for the neighbours {self.relation.short_name!r} says nothing of the "
                 f"neighbours {relation.short_name!r}, which were asked for."
             )
-        if not self.relation == Relation.ADD_OR_REMOVE != relation:
+        if self.relation == relation or self.relation != Relation.ADD_OR_REMOVE:
             return replace(self, relation=relation)
-        # a record is removed and another one added: two records of add-or-remove
+        # a replacement removes one record and adds another: two records under add-or-remove, but
+        # the unit of privacy is as before
         unit = {name: getattr(self, name) for name in ("records_per_person", "of_person")}
         return replace(self.for_records(2), relation=relation, **unit)
 
@@ -317,12 +314,12 @@ class PrivacyGuarantee:
         str
             Standard JSON; an infinite ε is the string "inf".
         """
-        described = {field.name: getattr(self, field.name) for field in fields(self)}
+        json_fields = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in ("epsilon", "requested_epsilon"):
-            described[name] = "inf" if described[name] == math.inf else described[name]
-        described["relation"] = str(self.relation)
-        described["events"] = [event_to_dict(event) for event in self.events]
-        return json.dumps(described, allow_nan=False, indent=2)
+            json_fields[name] = "inf" if json_fields[name] == math.inf else json_fields[name]
+        json_fields["relation"] = str(self.relation)
+        json_fields["events"] = [event_to_dict(event) for event in self.events]
+        return json.dumps(json_fields, allow_nan=False, indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> PrivacyGuarantee:
@@ -336,32 +333,34 @@ class PrivacyGuarantee:
         Returns
         -------
         PrivacyGuarantee
-            Equal to the one written.
+            Equal to the guarantee that was written.
 
         Raises
         ------
         ValueError
-            If a field is not what `to_json` writes, or ε is not that of the events.
+            If a field has a value that `to_json` does not write, or ε is not that of the events.
         """
-        with read_json(cls, text, [field.name for field in fields(cls)]) as described:
+        with read_json(cls, text, [field.name for field in fields(cls)]) as json_fields:
             for name in ("epsilon", "requested_epsilon"):
-                described[name] = math.inf if described[name] == "inf" else described[name]
-            if not isinstance(described["events"], list):
-                raise InputError(f"events must be a list, got {described['events']!r}.")
-            described["events"] = [event_from_dict(event) for event in described["events"]]
-            read = cls(**described)
-        if read.requested_epsilon is not None and read.requested_epsilon < read.epsilon:
-            raise InputError(f"requested_epsilon must be at least epsilon, {read.epsilon!r}.")
+                json_fields[name] = math.inf if json_fields[name] == "inf" else json_fields[name]
+            if not isinstance(json_fields["events"], list):
+                raise InputError(f"events must be a list, got {json_fields['events']!r}.")
+            json_fields["events"] = [event_from_dict(event) for event in json_fields["events"]]
+            guarantee = cls(**json_fields)
+        stated, requested = guarantee.epsilon, guarantee.requested_epsilon
+        if requested is not None and requested < stated:
+            raise InputError(f"requested_epsilon must be at least epsilon, {stated!r}.")
+        # other versions of dp_accounting or scipy may round ε otherwise: hence the tolerance
         try:
-            epsilon = read.epsilon_at(read.delta)
+            computed = guarantee.epsilon_at(guarantee.delta)
         except (ArithmeticError, ValueError, TypeError, LookupError):
             raise InputError("events must be ones that can be accounted for together.") from None
-        if not (epsilon == read.epsilon or math.isclose(epsilon, read.epsilon, rel_tol=1e-6)):
+        if not (computed == stated or math.isclose(computed, stated, rel_tol=1e-6)):
             raise InputError(
-                f"epsilon must be that of the events, {epsilon!r} at delta = {read.delta!r}, got "
-                f"{read.epsilon!r}."
+                f"epsilon must be that of the events, {computed!r} at delta = "
+                f"{guarantee.delta!r}, got {stated!r}."
             )
-        return read
+        return guarantee
 
     def __repr__(self) -> str:
         facts = [
@@ -380,7 +379,7 @@ class PrivacyGuarantee:
 
 
 def _compositions(events: Sequence[DpEvent]) -> tuple[Composition, ...]:
-    """Return the distinct compositions of events."""
+    """Return the compositions that the events describe, without duplicates."""
     return tuple(dict.fromkeys(map(composition_of_event, events)))
 
 
@@ -392,7 +391,7 @@ def guarantee_of_events(
     seeded: bool = False,
     relation: Relation | str = Relation.REPLACE_ONE_WITHIN_GROUP,
 ) -> PrivacyGuarantee:
-    """Account for events, one a disjoint part of the records, in units of the sensitivity Δ."""
+    """Compute the guarantee of events, one for each disjoint part, as `from_releases` does."""
     requested = budget.epsilon if isinstance(budget, Budget) else None
     delta = budget.delta if isinstance(budget, Budget) else open_unit(budget, "delta")
     epsilon = worst_epsilon(_compositions(events), delta)
@@ -401,36 +400,43 @@ def guarantee_of_events(
             f"The releases cost epsilon = {epsilon!r} at delta = {delta!r}, above the budget of "
             f"{requested!r}."
         )
-    stated = Relation(relation), tuple(public), tuple(events)
-    return PrivacyGuarantee(epsilon, delta, *stated, seeded, requested)
+    return PrivacyGuarantee(
+        epsilon=epsilon,
+        delta=delta,
+        relation=Relation(relation),
+        public=tuple(public),
+        events=tuple(events),
+        seeded=seeded,
+        requested_epsilon=requested,
+    )
 
 
 def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> PrivacyGuarantee:
-    """Return what several results on the same records promise together.
+    """Compose the guarantees of several results on the same records into one.
 
     Parameters
     ----------
     guarantees : sequence of PrivacyGuarantee
-        One of each result, at least one, and of equally many records of a person, or each of a
-        person's by its own number. Where they are under several relations, all are stated under
-        the weakest of them.
+        One for each result, at least one. ``records_per_person`` must be equal, or the unit of
+        each must be a person. Under several relations, all are restated under the weakest.
     delta : float
-        δ of all together, strictly between 0 and 1.
+        δ of the joint guarantee, strictly between 0 and 1.
 
     Returns
     -------
     PrivacyGuarantee
         Its ``events`` cover every way in which the parts of the results may overlap, and a
-        replacement that keeps the group of the record by each of its ``groupings``. Without
-        privacy if one of the results is.
+        replacement that keeps the group of the record under each of its ``groupings``. Its ε is
+        infinite if that of one result is.
 
     Notes
     -----
-    Of a person: let two data sets differ in what one person's rows hold, in all of them. Result i
-    learned from at most kᵢ of these rows, which its events are for, whichever rows they were and
-    whatever was drawn before. So events compose as those of one record do, also where results read
-    different rows of the person. That result i read no more than kᵢ is its own word: where two
-    read the same table, the larger number is true of both. `records_per_person` is the largest.
+    If the unit is a person: let two data sets differ in what the rows of one person hold. Result i
+    read at most kᵢ of these rows, and its events cover kᵢ rows, whichever they were and whatever
+    was drawn before. So the events compose as those of one record do, also if results read
+    different rows of the person. That result i read at most kᵢ rows of a person is what its caller
+    states: if two results read the same table, the larger number is true of both.
+    ``records_per_person`` is the largest kᵢ.
 
     Examples
     --------
@@ -439,35 +445,37 @@ def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> Pri
     >>> joint_guarantee([one, one], 1e-6)  # μ grows by √2
     PrivacyGuarantee(epsilon=1.42705, delta=1e-06, 'replace one record within its group')
     """
-    units = sorted({one.records_per_person for one in guarantees})
-    # each covers whatever rows a person has in its result, so together they cover the person
-    of_person = all(one.of_person for one in guarantees)
-    if not units or (len(units) > 1 and not of_person):
+    row_counts = sorted({guarantee.records_per_person for guarantee in guarantees})
+    # each covers all rows that a person has in its result, so together they cover the person
+    of_person = all(guarantee.of_person for guarantee in guarantees)
+    if not row_counts or (len(row_counts) > 1 and not of_person):
         raise InputError(
-            f"guarantees must protect equally many records of a person, got {len(units)} kinds: "
-            f"{units!r}."
+            f"guarantees must protect equally many records of a person, got {len(row_counts)} "
+            f"kinds: {row_counts!r}."
         )
-    relation = max(one.relation for one in guarantees)
-    guarantees = [one.under(relation) for one in guarantees]
+    weakest_relation = max(guarantee.relation for guarantee in guarantees)
+    guarantees = [guarantee.under(weakest_relation) for guarantee in guarantees]
     public, outside, groupings = (
-        tuple(dict.fromkeys(text for one in guarantees for text in getattr(one, name)))
+        # without duplicates, in the order of the guarantees
+        tuple(dict.fromkeys(text for guarantee in guarantees for text in getattr(guarantee, name)))
         for name in ("public", "outside", "groupings")
     )
-    if len(units) > 1:
-        public += (SEVERAL_NUMBERS.format(" or ".join(map(str, units))),)
-    if not all(one.is_private for one in guarantees):
-        budget = Budget(math.inf, delta)
-        nothing = PrivacyGuarantee.from_releases((), budget, public=public, relation=relation)
-        return replace(nothing, outside=outside)
-    totals = joint_compositions(one.events for one in guarantees)
+    if len(row_counts) > 1:
+        public += (SEVERAL_NUMBERS.format(" or ".join(map(str, row_counts))),)
+    if not all(guarantee.is_private for guarantee in guarantees):
+        no_privacy = PrivacyGuarantee.from_releases(
+            (), Budget(math.inf, delta), public=public, relation=weakest_relation
+        )
+        return replace(no_privacy, outside=outside)
+    compositions = joint_compositions(guarantee.events for guarantee in guarantees)
     return PrivacyGuarantee(
-        worst_epsilon(totals, open_unit(delta, "delta")),
-        delta,
-        relation,
-        public,
-        tuple(map(event_of_composition, totals)),
-        any(one.seeded for one in guarantees),
-        records_per_person=units[-1],
+        epsilon=worst_epsilon(compositions, open_unit(delta, "delta")),
+        delta=delta,
+        relation=weakest_relation,
+        public=public,
+        events=tuple(map(event_of_composition, compositions)),
+        seeded=any(guarantee.seeded for guarantee in guarantees),
+        records_per_person=row_counts[-1],
         outside=outside,
         groupings=groupings,
         of_person=of_person,

@@ -1,9 +1,9 @@
 """Private prefix sums: the sum of a stream of vectors, released after every step.
 
 Every mechanism factors the all-ones lower triangle as A = B C and releases B (C G + Z), where the
-rows of G are the vectors and Z is Gaussian noise: a record that moves one vector by at most Δ moves
-C G by at most the largest column norm of C times Δ, and all sums together are one Gaussian release.
-What they differ in is the noise of the sums, which is that of B Z, and what they remember.
+rows of G are the vectors and Z is Gaussian noise. A record that moves one vector by at most Δ moves
+C G by at most Δ times the largest column norm of C, and all sums together are one Gaussian release.
+Mechanisms differ in the noise of the sums, B Z, and in the memory that they need.
 C is lower triangular in time, so a row of C G is known when it is released, and the vectors may be
 chosen by whoever has seen all sums before (Denisov et al. 2022; ``docs/theory/prefix-sums.md``).
 """
@@ -23,16 +23,16 @@ from sklearn_dpwg.exceptions import InputError, PlanExceededError
 from sklearn_dpwg.privacy.noise.source import GaussianRows, NeverCopied, NoiseSource
 from sklearn_dpwg.privacy.release import Release
 
-# Roundings of the rows of C G for each doubling of the steps, in units of these; a margin for FFTs.
+# Relative rounding error of C G, in roundoffs for each doubling of the steps; a margin for FFTs.
 _ROUNDINGS = 256.0
 
 
-# One of the matrices B and C, applied row by row: returns the next row of the product, a new array.
+# B or C, row by row: maps the next row of a matrix to the next row of the product, a new array.
 _Factor = Callable[[FloatArray], FloatArray]
 
 
 class PrefixSums(ABC):
-    """A way to release all prefix sums of at most T vectors, known from public facts."""
+    """A mechanism for all prefix sums of at most T = ``n_steps`` vectors: the factors B and C."""
 
     def __init__(self, n_steps: int, n_dimensions: int) -> None:
         self.n_steps = whole_number(n_steps, "n_steps", least=1)
@@ -49,39 +49,36 @@ class PrefixSums(ABC):
 
     @abstractmethod
     def increment_norms(self) -> FloatArray:
-        """Return the noise of the differences of successive sums per unit of noise in Z.
-
-        The first is that of the first sum itself.
-        """
+        """Return the noise of each sum minus the one before (0 for the first) per unit in Z."""
 
     @abstractmethod
     def _begin(self) -> tuple[_Factor, _Factor]:
-        """Return B and C at the first step of a stream."""
+        """Return B and C as functions of the next row, for a new stream."""
 
     @property
     def worst_standard_deviation(self) -> float:
-        """Largest noise of a sum per unit of the steps' sensitivity at noise multiplier 1."""
+        """Largest of the `standard_deviations`."""
         return float(self.standard_deviations().max())
 
     @property
     def rounding(self) -> float:
-        """What computing C G in floating point costs, over the norm of the vectors.
+        """What the rounding of C G adds to the sensitivity, per unit of the norm of the vectors.
 
-        ``docs/theory/prefix-sums.md``, section 5, says by how much sensitivities have to be larger.
+        Proved in ``docs/theory/prefix-sums.md``, section 5; two neighbours, hence the factor 2.
         """
         n_roundings = _ROUNDINGS * (math.log2(self.n_steps) + 8.0)
         return 2.0 * n_roundings * 2.0**-53 * self.n_steps / self.column_norm
 
     def standard_deviations(self) -> FloatArray:
-        """Return the noise of every sum if a record moves one vector by 1 and noise is 1-GDP."""
+        """Return the noise of every sum at sensitivity 1 of the vectors and noise multiplier 1."""
         return self.row_norms() * self.column_norm
 
 
 class PrefixSumStream(NeverCopied):
-    """Noisy prefix sums of the vectors added so far, one Gaussian release, spent by the first one.
+    """Noisy prefix sums of vectors that are added one by one: one Gaussian release.
 
-    Its multiplier is the noise of Z over the largest column norm times the steps' sensitivity. A
-    stream may end early, at no lower cost. Its exact sums are secrets.
+    The first vector spends the release. Its noise multiplier is the noise of Z over the largest
+    column norm of C times the sensitivity of the vectors. Ending early does not lower the cost.
     """
 
     def __init__(self, mechanism: PrefixSums, noise: NoiseSource, release: Release) -> None:
@@ -90,21 +87,22 @@ class PrefixSumStream(NeverCopied):
         self._stds, self._column_norm = mechanism.standard_deviations(), mechanism.column_norm
         self._decoder, self._encoder = mechanism._begin()
         self._rows: GaussianRows | None = None
-        self._scale = 0.0
+        self._sensitivity = 0.0  # of the rows of C G: the largest so far
         self.n_added = 0  # vectors so far
-        self.noisy_sum: FloatArray | float = 0.0  # what was released last,
-        self.unit_std = 0.0  # and its noise, per unit of the multiplier and of sensitivity
+        self.noisy_sum: FloatArray | float = 0.0  # the last sum that was released
+        self.unit_std = 0.0  # its noise at noise multiplier 1 and sensitivity 1
 
     def add(self, vector: ArrayLike, sensitivity: float) -> FloatArray:
-        """Add a vector and return the noisy sum of all so far, a new array.
+        """Add a vector and return the noisy sum of all vectors so far, a new array.
 
-        One record can move this vector by the sensitivity in the L2 norm, and no other. Both may
-        follow from the noisy sums before; a sensitivity below an earlier one counts as that one.
+        A record moves at most one vector, and this one by at most ``sensitivity`` in the L2 norm.
+        Both arguments may depend on earlier noisy sums. The noise is for the largest sensitivity
+        so far.
         """
         values = np.array(vector, dtype=np.float64)
         if values.shape != self._shape:
             raise InputError(f"vector must have shape {self._shape}, got shape {values.shape}.")
-        # one product sees NaN and infinity in less time than numpy.isfinite takes
+        # the product is not finite if an entry is not; this is faster than numpy.isfinite
         if not math.isfinite(values.dot(values)):
             raise InputError("vector must be finite, got NaN, infinity or numbers near it.")
         n_steps = self._mechanism.n_steps
@@ -112,20 +110,20 @@ class PrefixSumStream(NeverCopied):
             raise PlanExceededError(
                 f"The stream was planned for {n_steps} steps, and all were taken."
             )
-        stated = self._column_norm * positive_finite(sensitivity, "sensitivity")
+        row_sensitivity = self._column_norm * positive_finite(sensitivity, "sensitivity")
         if self._rows is None:
             shape = (n_steps, *self._shape)
             self._rows = self._noise.gaussian_rows(shape, release=self._release)
-        self._scale, self.unit_std = max(self._scale, stated), float(self._stds[self.n_added])
+        self._sensitivity = max(self._sensitivity, row_sensitivity)
+        self.unit_std = float(self._stds[self.n_added])
         self.n_added += 1
-        self.noisy_sum = self._decoder(self._rows.add(self._encoder(values), self._scale))
+        self.noisy_sum = self._decoder(self._rows.add(self._encoder(values), self._sensitivity))
         return self.noisy_sum
 
 
-# --- fresh noise ---------------------------------------------------------------------------------
-
-
 class _RunningSum:
+    """The all-ones triangle: `add` takes the next row and returns the sum of all so far."""
+
     def __init__(self, n_columns: int) -> None:
         self._sum = np.zeros(n_columns)
 
@@ -135,10 +133,10 @@ class _RunningSum:
 
 
 class IndependentNoise(PrefixSums):
-    """Independent noise on every vector, which adds up: C is the identity, B = A.
+    """Independent noise on every vector: C is the identity and B = A.
 
-    This is noisy gradient descent in one pass, the baseline. The noise of sum t is √t, the worst
-    √T; the differences have the least noise of all.
+    The baseline, as in noisy gradient descent in one pass. The noise of sum t is √t, at worst √T;
+    differences of successive sums have less noise than with any other mechanism.
     """
 
     column_norm = 1.0
@@ -154,10 +152,7 @@ class IndependentNoise(PrefixSums):
         return _RunningSum(self.n_dimensions).add, lambda row: row
 
 
-# --- convolutions --------------------------------------------------------------------------------
-
-
-# Within a block rows are multiplied directly; blocks meet each other by FFT.
+# Rows in a block: products within a block are direct, those between blocks use the FFT.
 _BLOCK = 64
 
 
@@ -177,11 +172,12 @@ def _convolve(rows: FloatArray, kernel: FloatArray) -> FloatArray:
 
 
 class _OnlineConvolution:
-    """Gives row t of the convolution as soon as row t of the input is there.
+    """Convolution with a kernel, row by row: `add` takes input row t and returns output row t.
 
-    Whenever a multiple of a power of two of blocks is complete, what they add to the equally many
-    rows that follow is computed at once: the blocks of every earlier row are those of the binary
-    digits of the block number. All T rows of width d take O(d T log² T) time and O(d T) memory.
+    When block number k is complete and 2^h is the largest power of two that divides k, the last
+    2^h blocks are convolved at once and added to the next 2^h blocks of outputs. So every output
+    row gets every earlier block once: the blocks form runs, one for each binary digit of the block
+    number. T rows of width d take O(d T log² T) time and O(d T) memory.
     """
 
     def __init__(self, kernel: FloatArray, n_columns: int) -> None:
@@ -211,11 +207,11 @@ class _OnlineConvolution:
 
 
 class SquareRootToeplitz(PrefixSums):
-    """Noise on the convolution with the square root of the all-ones triangle: B = C.
+    """Both factors are the square root of the all-ones triangle, a convolution: B = C.
 
-    Its worst noise is the least of all mechanisms here, and it remembers O(d T) numbers. Every row
-    is convolved as it comes: a noise scale may follow from the sums before it, and secure noise
-    hides a value that is rounded to its grid, so it must be added to a row of C G itself.
+    Its largest noise is the least of all mechanisms here; it stores O(d T) numbers. Rows are
+    convolved one by one, because a noise scale may depend on earlier sums, and because secure
+    noise rounds a value to its grid, so it must be added to the row of C G itself.
     (Fichtenberger, Henzinger and Upadhyay 2023; ``docs/theory/prefix-sums.md``)
     """
 
@@ -240,11 +236,8 @@ class SquareRootToeplitz(PrefixSums):
         return _OnlineConvolution(kernel, n_columns).add, _OnlineConvolution(kernel, n_columns).add
 
 
-# --- a tree --------------------------------------------------------------------------------------
-
-
 class _TreeNodes:
-    """Gives the node that ends with step t: the sum of the last 2^h vectors, 2^h dividing t."""
+    """C of a tree: `add` takes vector t and returns the node that ends at step t."""
 
     def __init__(self, n_steps: int, n_columns: int) -> None:
         self._nodes = [np.zeros(n_columns)] * n_steps.bit_length()  # the last one of each height
@@ -261,7 +254,7 @@ class _TreeNodes:
 
 
 class _SumsOfNodes:
-    """Gives the sum up to step t: that of its node and of the sum where the node begins."""
+    """B of a tree: `add` takes node t and returns sum t: the node plus the sum before the node."""
 
     def __init__(self, n_steps: int, n_columns: int) -> None:
         self._sums = [np.zeros(n_columns)] * n_steps.bit_length()  # the last one of each height
@@ -276,10 +269,10 @@ class _SumsOfNodes:
 
 
 class BinaryTree(PrefixSums):
-    """Noise on the nodes of a binary tree: a sum is that of one node a binary digit of t.
+    """Noise on the nodes of a binary tree: sum t adds one node for each binary digit 1 of t.
 
-    Step t completes one node that a later sum reads: the last 2^h vectors, where 2^h is the
-    largest power of two that divides t. It remembers O(d log T) numbers. (Chan, Shi and Song 2011;
+    Step t completes one node that later sums read: the sum of the last 2^h vectors, where 2^h is
+    the largest power of two that divides t. It stores O(d log T) numbers. (Chan, Shi and Song 2011;
     Kairouz et al. 2021; ``docs/theory/prefix-sums.md``)
     """
 
@@ -291,7 +284,7 @@ class BinaryTree(PrefixSums):
         return np.sqrt([float(step.bit_count()) for step in range(1, self.n_steps + 1)])
 
     def increment_norms(self) -> FloatArray:
-        # one node comes, and as many go as are below it: as often as two divides the step
+        # sum t reads the new node instead of the h nodes below it, if 2^h divides t: h + 1 nodes
         steps = range(1, self.n_steps + 1)
         return np.sqrt([float((step & -step).bit_length()) for step in steps])
 
@@ -308,7 +301,7 @@ PREFIX_SUMS: dict[str, type[PrefixSums]] = {
 
 
 def make_prefix_sums(noise: str, *, n_steps: int, n_dimensions: int) -> PrefixSums:
-    """Return the mechanism of a name, for at most so many vectors of so many numbers."""
+    """Return the mechanism of this name, for at most n_steps vectors of n_dimensions numbers."""
     if noise not in PREFIX_SUMS:
         raise InputError(f"noise must be one of {sorted(PREFIX_SUMS)}, got {noise!r}.")
     return PREFIX_SUMS[noise](n_steps, n_dimensions)

@@ -6,12 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, total_ordering
 from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
-from sklearn_dpwg._checks import (
-    open_unit,
-    positive_finite,
-    real_number,
-    whole_number,
-)
+from sklearn_dpwg._checks import open_unit, positive_finite, real_number, whole_number
 from sklearn_dpwg.exceptions import InputError, NoProtectionWarning, UnsupportedMechanismError, warn
 from sklearn_dpwg.privacy.gaussian import gdp_mu
 
@@ -31,27 +26,27 @@ class Release:
     name : str
         What is released; a `NoiseSource` draws each name from a stream of its own.
     mechanism : {"gaussian", "laplace", "discrete-laplace"}
-        Distribution of the noise, added to every coordinate independently. The last one is noise
-        on whole numbers, on counts of records in disjoint cells, of which a record moves at most
-        two, each by one.
+        Distribution of the noise, independent in every coordinate. "discrete-laplace" is noise on
+        whole numbers, for counts of records in disjoint cells: a record moves at most two counts,
+        each by one.
     noise_multiplier : float
         Noise per unit of sensitivity: σ/Δ with the standard deviation σ and Δ in the L2 norm for
-        Gaussian noise, b/Δ with the scale b and Δ in the L1 norm for Laplace noise. Δ is the most
-        that the value can move between neighbours: when one record is replaced, most often by
-        another one of the same group. It is 2 for discrete Laplace noise.
+        Gaussian noise, b/Δ with the scale b and Δ in the L1 norm for Laplace noise. The
+        sensitivity Δ bounds how far the value moves between neighbours, most often if one record
+        is replaced by another one of the same group. Δ is 2 for discrete Laplace noise.
     max_count : int
         Largest number of draws; all of them are paid for, used or not.
     part : int, optional
-        Index of the disjoint part of the records that the value is computed from. The default
-        None means that it may read every record, so that every part pays for it. A part must not
-        follow from what neighbours may differ in: a replaced record stays in its part.
+        Index of the disjoint part of the records that the value is computed from. With the
+        default None it may read every record, so every part pays for it. The part of a record must
+        not depend on its values: a replaced record stays in its part.
     sampling_rate : float, default=1.0
         Probability with which each record joins, independently and afresh for every draw
         (Poisson sampling). Only Gaussian releases may be sampled.
     draws_per_record : int, optional
-        Largest number of the draws that any one record can move, where they read disjoint batches
-        or one group each; a record pays for that many. The default None means all of them. For
-        Gaussian noise a `NoiseSource` is told the group that pays, and holds it to the number.
+        Number of draws that one record can move and pays for, if each draw reads one of several
+        disjoint batches, or one group. The default None means all draws. For Gaussian noise, each
+        draw names its group to the `NoiseSource`, which refuses more draws of a group.
 
     Raises
     ------
@@ -84,8 +79,8 @@ class Release:
         name: object = self.name
         if not isinstance(name, str) or not name:
             raise InputError(f"name must be a non-empty string, got {name!r}.")
-        if self.mechanism not in (known := get_args(Mechanism)):
-            raise InputError(f"mechanism must be one of {known}, got {self.mechanism!r}.")
+        if self.mechanism not in (mechanisms := get_args(Mechanism)):
+            raise InputError(f"mechanism must be one of {mechanisms}, got {self.mechanism!r}.")
         rate = real_number(self.sampling_rate, "sampling_rate")
         if not 0.0 < rate <= 1.0:
             raise InputError(f"sampling_rate must be above 0 and at most 1, got {rate!r}.")
@@ -94,20 +89,20 @@ class Release:
                 "Poisson-sampled Laplace noise has no tight accountant when records are replaced; "
                 "use the mechanism 'gaussian' or a sampling_rate of 1."
             )
-        checked: dict[str, float] = {
+        checked_values: dict[str, float] = {
             "noise_multiplier": positive_finite(self.noise_multiplier, "noise_multiplier"),
             "max_count": whole_number(self.max_count, "max_count", least=1),
             "sampling_rate": rate,
         }
         for optional, least in (("part", 0), ("draws_per_record", 1)):
             if (value := getattr(self, optional)) is not None:
-                checked[optional] = whole_number(value, optional, least=least)
-        if checked.get("draws_per_record", 1) > checked["max_count"]:
+                checked_values[optional] = whole_number(value, optional, least=least)
+        if checked_values.get("draws_per_record", 1) > checked_values["max_count"]:
             raise InputError(
                 f"draws_per_record must be at most max_count, {self.max_count}, got "
                 f"{self.draws_per_record}."
             )
-        for field, value in checked.items():
+        for field, value in checked_values.items():
             object.__setattr__(self, field, value)
 
     @property
@@ -117,12 +112,12 @@ class Release:
 
     @property
     def event(self) -> DpEvent:
-        """What one record pays for as a dp_accounting event, multipliers in units of Δ."""
+        """The dp_accounting event that one record pays for, noise multiplier in units of Δ."""
         from dp_accounting import dp_event
 
         count = self.paid_count
         if self.mechanism == "discrete-laplace":
-            # two counts move by one each, under noise of scale 2z
+            # Δ = 2, so the scale is 2z; a record moves two counts by one: two events of shift 1
             event = dp_event.DiscreteLaplaceDpEvent(0.5 / self.noise_multiplier, 1)
             return dp_event.SelfComposedDpEvent(event, 2 * count)
         if self.mechanism == "laplace":
@@ -144,14 +139,14 @@ class Release:
         Returns
         -------
         Release
-            The louder (or quieter) release.
+            Equal but for its noise multiplier.
         """
         return replace(self, noise_multiplier=self.noise_multiplier * factor)
 
 
 @dataclass(frozen=True)
 class Draw:
-    """One noisy value that was released: what it was counted against, and its shape."""
+    """One noisy value that was released: the release that paid for it, and the value's shape."""
 
     release: Release
     shape: tuple[int, ...]
@@ -159,7 +154,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class Budget:
-    """An (ε, δ) budget: how much one record may show in everything that is released.
+    """An (ε, δ) budget: the privacy loss that all releases together may cause to one record.
 
     Parameters
     ----------
@@ -189,7 +184,7 @@ class Budget:
 
     @cached_property
     def mu(self) -> float:
-        """Largest Gaussian-DP parameter within the budget, rounded down; infinite with ε."""
+        """Largest μ for which μ-GDP implies (ε, δ)-DP, rounded down; infinite for infinite ε."""
         return gdp_mu(self.epsilon, self.delta)
 
 
@@ -207,7 +202,7 @@ def check_delta(delta: float, n_records: int) -> None:
         )
 
 
-# What neighbours differ in by the name of the relation, the strongest relation first.
+# The sentence of each relation by its short name, the strongest relation first.
 _SENTENCES = {
     "add-or-remove": "add or remove one record",
     "replace-one": "replace any record, its group included",
@@ -219,14 +214,14 @@ _SENTENCES = {
 class Relation:
     """Which data sets are neighbours; ``str`` of it is the sentence that guarantees state.
 
-    Relations are in order, the strongest first: what holds under one holds under every later one,
-    as a replacement within a group is a replacement, and a replacement is a removal and an
-    addition. So a relation is smaller than those that follow from it.
+    A smaller relation is stronger: a guarantee under it implies one under each larger relation,
+    because a replacement within a group is a replacement, and a replacement is a removal and an
+    addition (which doubles the number of changes).
 
     Parameters
     ----------
     neighbours : {"add-or-remove", "replace-one", "replace-one-within-group"} or Relation
-        Its name, or the sentence that belongs to it, which equals it too.
+        Short name or sentence of the relation; a relation is equal to its sentence.
 
     Examples
     --------
@@ -243,9 +238,9 @@ class Relation:
 
     def __init__(self, neighbours: str | Relation) -> None:
         text = str(neighbours)
-        for rank, words in enumerate(_SENTENCES.items()):
-            if text in words:
-                self._rank, (self.short_name, self._sentence) = rank, words
+        for rank, (short_name, sentence) in enumerate(_SENTENCES.items()):
+            if text in (short_name, sentence):
+                self._rank, self.short_name, self._sentence = rank, short_name, sentence
                 return
         raise InputError(
             f"neighbours must be one of {', '.join(map(repr, _SENTENCES))}, got {neighbours!r}."
@@ -258,8 +253,8 @@ class Relation:
         return repr(self._sentence)
 
     def __eq__(self, other: object) -> bool:
-        other = other._sentence if isinstance(other, Relation) else other
-        return isinstance(other, str) and self._sentence == other
+        sentence = other._sentence if isinstance(other, Relation) else other
+        return isinstance(sentence, str) and self._sentence == sentence
 
     def __hash__(self) -> int:
         return hash(self._sentence)

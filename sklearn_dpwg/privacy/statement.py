@@ -12,12 +12,12 @@ from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.privacy.accounting.composition import composition_of_event, scaled_event
 from sklearn_dpwg.privacy.release import Relation
 
-_WIDTH = 88
-_FALSE_ALARM = 0.05
-_MAX_EVENTS = 3
-# e to this power is about the largest floating-point number
+_WIDTH = 88  # of a line
+_FALSE_ALARM = 0.05  # probability of a false alarm of the test in the statement
+_MAX_EVENTS = 3  # in the code of a statement
+# From this ε on e^ε is not stated: it is near the largest floating-point number.
 _NO_FACTOR = 700.0
-# What happens between neighbours, to which one record, and to several.
+# Words for each relation: the change, then for one record and for several: which, and replaced by.
 _CHANGES = {
     Relation.REPLACE_ONE_WITHIN_GROUP: (
         "replaced",
@@ -31,30 +31,30 @@ _CHANGES = {
     ),
     Relation.ADD_OR_REMOVE: ("added or removed", ("one record", ""), ("{} records", "")),
 }
-# What is public where somebody has said how many rows a person has.
+# Public fact if the unit of privacy is a person.
 ROWS_OF_A_PERSON = "which rows belong to one person, though not to whom"
-# The same of results together that say different numbers.
+# Public fact if joint results state different numbers of rows of a person.
 SEVERAL_NUMBERS = (
     "that a person has no more rows among the records of each result than it says, {}; where two "
     "read the same table, the larger number is true of both and has to be said of both"
 )
-# Facts that others say too, which hold one of these words.
-_SAID_BY = {
+# Public facts that are left out if another fact contains one of these words: it implies them.
+_IMPLIED_BY = {
     "which group each record is in": ("which group each record is in, and ",),
     "the number of records": ("number of records in each group", "number of records of all groups"),
     "the group labels and the classes": (", the group labels and the classes",),
 }
-# What public facts say where groups overlap.
+# Words of a public fact if groups overlap.
 _OVERLAP = "is in exactly the same ones"
 
 
-# A `PrivacyGuarantee`, whose module is above this one.
+# A `PrivacyGuarantee`, whose module imports this one.
 Stated = Any
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading of the words, what stands under it, and lines of code behind that."""
+    """One section of a statement: its heading, its text, and lines of code after the text."""
 
     title: str
     text: str
@@ -87,7 +87,7 @@ _SEEDED = (
 
 
 def sections(guarantee: Stated) -> tuple[Section, ...]:
-    """Return what a guarantee promises and does not promise, under headings."""
+    """Return the statement of a guarantee: what it promises and does not promise, by heading."""
     if not guarantee.is_private:
         return (_NOTHING,)
     texts = {
@@ -101,7 +101,7 @@ def sections(guarantee: Stated) -> tuple[Section, ...]:
         "Not covered here": "; ".join(guarantee.outside) + "." * bool(guarantee.outside),
         "Randomness": _SEEDED if guarantee.seeded else _UNSEEDED,
     }
-    return (*(Section(*each) for each in texts.items() if each[1]), _check(guarantee))
+    return (*(Section(title, text) for title, text in texts.items() if text), _checking(guarantee))
 
 
 def _headline(guarantee: Stated) -> str:
@@ -112,20 +112,25 @@ def _headline(guarantee: Stated) -> str:
 
 
 def _public(public: tuple[str, ...]) -> str:
-    every = "; ".join(public)
-    once = [one for one in public if not any(words in every for words in _SAID_BY.get(one, ()))]
+    all_facts = "; ".join(public)
+    stated_facts = [
+        fact
+        for fact in public
+        if not any(words in all_facts for words in _IMPLIED_BY.get(fact, ()))
+    ]
     nothing = "nothing was listed; whatever was not released with noise must be taken as public"
-    return f"{'; '.join(once) or nothing}."
+    return f"{'; '.join(stated_facts) or nothing}."
 
 
 def _promise(guarantee: Stated) -> str:
     count = guarantee.records_per_person
-    done, *of_each = _CHANGES[guarantee.relation]
-    what, by = of_each[count > 1]
-    what = what.format(count)
-    changed = f"{what} {'are' if count > 1 else 'is'} {done}{by}"
+    change, for_one_record, for_several = _CHANGES[guarantee.relation]
+    records, replacement = for_several if count > 1 else for_one_record
+    records = records.format(count)
+    changed = f"{records} {'are' if count > 1 else 'is'} {change}{replacement}"
     if guarantee.of_person:
-        changed = f"one person is {done} ({'up to ' if count > 1 else ''}{what}{by})"
+        up_to = "up to " if count > 1 else ""
+        changed = f"one person is {change} ({up_to}{records}{replacement})"
     if any(_OVERLAP in fact for fact in guarantee.public):
         changed = changed.replace("the same group", "exactly the same groups")
         changed = changed.replace("of its group", "of exactly its groups")
@@ -146,56 +151,57 @@ def _promise(guarantee: Stated) -> str:
 
 def _attack(guarantee: Stated) -> str:
     count = guarantee.records_per_person
-    others, these = "every other record", "this one"
+    other_records, target = "every other record", "this one"
     if count > 1:
-        others, these = f"all records but these {count}", "them"
-    thought = f"thought two candidates for {these} equally likely"
+        other_records, target = f"all records but these {count}", "them"
+    prior_belief = f"thought two candidates for {target} equally likely"
     if guarantee.relation == Relation.ADD_OR_REMOVE:
-        thought = f"thought it equally likely to find {these} among them and not to"
-    total_variation = float(guarantee.profile(0.0))
-    caught = 1.0 - float(guarantee.tradeoff(_FALSE_ALARM))
+        prior_belief = f"thought it equally likely to find {target} among them and not to"
+    total_variation = float(guarantee.profile(0.0))  # δ at ε = 0
+    detection_rate = 1.0 - float(guarantee.tradeoff(_FALSE_ALARM))
     return (
-        f"an attacker who knows {others} and {thought} can be right at most "
+        f"an attacker who knows {other_records} and {prior_belief} can be right at most "
         f"{_percent((1.0 + total_variation) / 2.0)} of the time after seeing everything that was "
         f"released (50% is guessing). A test for "
         f"{'the record' if count == 1 else 'these records'} "
         f"that raises a false alarm {_percent(_FALSE_ALARM)} of the time detects it at most "
-        f"{_percent(caught)} of the time."
+        f"{_percent(detection_rate)} of the time."
     )
 
 
 def _unit(guarantee: Stated) -> str:
     count = guarantee.records_per_person
-    whose = "a person" if count == 1 else f"a person with up to {count} rows"
+    person = "a person" if count == 1 else f"a person with up to {count} rows"
     if guarantee.of_person:
-        used = "one row of each was" if count == 1 else f"{count} rows of each were"
-        return f"{whose}. That at most {used} used is the word of whoever released this."
+        rows_were = "one row of each was" if count == 1 else f"{count} rows of each were"
+        return f"{person}. That at most {rows_were} used is the word of whoever released this."
     if count > 1:
-        return f"{whose}."
+        return f"{person}."
     text = "one row. It protects a person only if no person has more than one row"
     try:
-        several = guarantee.for_records(2)
+        two_rows = guarantee.for_records(2)
     except UnsupportedMechanismError:
         return f"{text}; for several rows no guarantee is known."
     return (
-        f"{text}; two rows have epsilon = {rounded_up(several.epsilon)}, k rows `for_records(k)`."
+        f"{text}; two rows have epsilon = {rounded_up(two_rows.epsilon)}, k rows `for_records(k)`."
     )
 
 
 def _groups(guarantee: Stated) -> str:
     if not guarantee.groupings:
         return ""
-    several = ", by each of these" if len(guarantee.groupings) > 1 else ""
-    of_group = guarantee.relation == Relation.REPLACE_ONE_WITHIN_GROUP
-    same, other = ("group", "from another group") if of_group else ("value", "with another value")
+    by_each = ", by each of these" if len(guarantee.groupings) > 1 else ""
+    within_group = guarantee.relation == Relation.REPLACE_ONE_WITHIN_GROUP
+    same = "group" if within_group else "value"
+    other = "from another group" if within_group else "with another value"
     return (
         f"{'; '.join(guarantee.groupings)}. A record counts as replaced by one of the same {same}"
-        f"{several}; a replacement {other} is not covered."
+        f"{by_each}; a replacement {other} is not covered."
     )
 
 
-def _check(guarantee: Stated) -> Section:
-    events = list({repr(event): event for event in guarantee.events}.values())
+def _checking(guarantee: Stated) -> Section:
+    events = list({repr(event): event for event in guarantee.events}.values())  # distinct ones
     moved = "added or removed" if guarantee.relation == Relation.ADD_OR_REMOVE else "replaced"
     intro = (
         "noise multipliers are noise over the sensitivity D (standard deviation over L2 for "
@@ -251,16 +257,16 @@ def _check(guarantee: Stated) -> Section:
 
 
 def cost_of(guarantee: Stated) -> str:
-    """Write the ε and the δ of a guarantee, both rounded up."""
+    """Return ε and δ of a guarantee in words, both rounded up."""
     return f"epsilon = {rounded_up(guarantee.epsilon)} at delta = {rounded_up(guarantee.delta, 6)}"
 
 
 def rounded_up(number: float, digits: int = 4) -> str:
-    """Write a number with so many significant digits, rounded up, as every ε and δ are stated."""
+    """Return a number as text, rounded up to ``digits`` significant digits: no ε looks smaller."""
     above = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(float(number)))
     return f"{float(above):.{digits}g}"
 
 
 def _percent(probability: float) -> str:
-    """Write a probability in percent with two decimals, rounded up."""
+    """Return a probability in percent with two decimals, rounded up beyond rounding errors."""
     return f"{min(100.0, math.ceil(probability * 1e4 * (1.0 - 1e-12)) / 100.0):g}%"

@@ -1,7 +1,7 @@
-"""Cost of releases, δ(ε) and ε(δ) for replace-one neighbours, and the least noise for a budget.
+"""Cost of releases, δ(ε) and ε(δ), and the least noise for a budget.
 
-Multipliers are in units of Δ, the sensitivity to the neighbours that a guarantee is about; the
-relation changes nothing else, but that sampling is about replacements.
+Noise multipliers are in units of Δ, the sensitivity under the relation of the guarantee, so nothing
+here depends on the relation otherwise. Only sampled releases assume that records are replaced.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 
-# At which the accountant of selections states ε for a profile.
+# δ at which the Rényi accountant is asked for ε, to bound the whole curve δ(ε) of selections.
 _STATED_DELTAS = 10.0 ** -np.arange(0.5, 12.25, 0.25)
 
 
 def delta_of(event: DpEvent, epsilon: float) -> float:
-    """Return an upper bound on δ(ε) of an event as `epsilon_of` takes it, exact for Gaussians."""
+    """Return an upper bound on δ(ε) of an event (see `epsilon_of`), exact for Gaussians."""
     epsilons = np.array(non_negative(epsilon, "epsilon"))
     return float(composition_deltas(composition_of_event(event), epsilons))
 
@@ -53,8 +53,8 @@ def epsilon_of(event: DpEvent, delta: float) -> float:
     Parameters
     ----------
     event : DpEvent
-        Gaussian, Laplace, discrete Laplace and Poisson-sampled Gaussian events and compositions of
-        them, noise multipliers in units of the replace-one sensitivity Δ (see `Release`).
+        Gaussian, Laplace, discrete Laplace or Poisson-sampled Gaussian event, or a composition of
+        such events; noise multipliers in units of the replace-one sensitivity Δ (see `Release`).
     delta : float
         δ, strictly between 0 and 1.
 
@@ -72,14 +72,14 @@ def epsilon_of(event: DpEvent, delta: float) -> float:
 
 
 def is_gaussian(event: DpEvent) -> bool:
-    """Return whether an event is one of Gaussian noise alone, neither sampled nor selected."""
+    """Return whether an event has Gaussian noise only, without sampling or selection of runs."""
     return composition_of_event(event).is_gaussian
 
 
 def composition_deltas(
     composition: Composition, epsilons: FloatArray, coarseness: float = 1.0
 ) -> FloatArray:
-    """Return δ of a composition at every ε, sooner and a little too large on a coarser grid."""
+    """Return upper bounds on δ of a composition at every ε; a coarser grid is faster and looser."""
     if not composition.is_private:
         return np.ones_like(epsilons)
     if composition.is_gaussian:
@@ -93,43 +93,44 @@ def composition_deltas(
     deltas = np.zeros_like(epsilons)
     distribution, error = privacy_loss(composition, coarseness)
     inner = epsilons[is_inner]
-    values = np.empty_like(inner)
-    order = np.argsort(inner)  # dp_accounting wants many at a time sorted, and overflows at 700
+    inner_deltas = np.empty_like(inner)
+    # dp_accounting takes several values only if sorted and below 700: others are passed singly
+    order = np.argsort(inner)
     n_small = int(np.sum(inner < 600.0)) if inner.size > 1 else 0
-    values[order[:n_small]] = distribution.get_delta_for_epsilon(inner[order[:n_small]])
+    inner_deltas[order[:n_small]] = distribution.get_delta_for_epsilon(inner[order[:n_small]])
     for index in order[n_small:]:
-        values[index] = distribution.get_delta_for_epsilon(float(inner[index]))
-    deltas[is_inner] = np.clip(values + error, 0.0, 1.0)
+        inner_deltas[index] = distribution.get_delta_for_epsilon(float(inner[index]))
+    deltas[is_inner] = np.clip(inner_deltas + error, 0.0, 1.0)
     return deltas
 
 
 def _selected_deltas(composition: Composition, epsilons: FloatArray) -> FloatArray:
-    """Return δ of selections at every ε: the least of the accountant's own and of what follows.
+    """Return upper bounds on δ of a composition with selections of runs, at every ε.
 
-    A tail bound on a Rényi divergence is poor where δ is large. But each pair (ε', δ') that the
-    accountant states implies a whole profile: δ' from ε' on, and 1 - (1 - δ')(1 + e^ε)/(1 + e^ε')
-    below, that of randomised response, which dominates whatever is (ε', δ')-DP (Kairouz, Oh and
-    Viswanath 2015).
+    The Rényi accountant's own δ(ε) is loose where δ is large. But each pair (ε', δ') that the
+    accountant states implies a whole curve: δ' for ε ≥ ε', and 1 - (1 - δ')(1 + e^ε)/(1 + e^ε')
+    for ε < ε', that of randomised response, which dominates every (ε', δ')-DP mechanism (Kairouz,
+    Oh and Viswanath 2015). The result is the least of all these bounds.
     """
-    deltas = np.array(_accountant_deltas(composition, tuple(epsilons.ravel().tolist())))
+    own_deltas = np.array(_accountant_deltas(composition, tuple(epsilons.ravel().tolist())))
     accountant = renyi_accountant(composition)
-    stated = np.array([accountant.get_epsilon(float(delta)) for delta in _STATED_DELTAS])
-    # log (1 + e^ε)/(1 + e^ε'), which grows with ε up to 0 at ε'
-    fractions = np.logaddexp(0.0, np.minimum(epsilons[..., None], stated)) - np.logaddexp(
-        0.0, stated
-    )
-    implied = -np.expm1(np.log1p(-_STATED_DELTAS) + fractions)
-    return np.clip(np.minimum(deltas.reshape(epsilons.shape), implied.min(axis=-1)), 0.0, 1.0)
+    stated_epsilons = np.array([accountant.get_epsilon(float(delta)) for delta in _STATED_DELTAS])
+    # log (1 + e^ε)/(1 + e^ε'), and 0 for ε ≥ ε'
+    lower_epsilons = np.minimum(epsilons[..., None], stated_epsilons)
+    log_fractions = np.logaddexp(0.0, lower_epsilons) - np.logaddexp(0.0, stated_epsilons)
+    implied_deltas = (-np.expm1(np.log1p(-_STATED_DELTAS) + log_fractions)).min(axis=-1)
+    return np.clip(np.minimum(own_deltas.reshape(epsilons.shape), implied_deltas), 0.0, 1.0)
 
 
-@lru_cache(maxsize=8)  # a second for a curve, which a plan shows and then the guarantee of its fit
+@lru_cache(maxsize=8)  # a curve takes a second, and both a plan and the guarantee of its fit ask
 def _accountant_deltas(composition: Composition, epsilons: tuple[float, ...]) -> list[float]:
+    """Return δ at every ε as the Rényi accountant states it."""
     accountant = renyi_accountant(composition)
     return [accountant.get_delta(epsilon) for epsilon in epsilons]
 
 
 def composition_epsilon(composition: Composition, delta: float) -> float:
-    """Return ε(δ) of a composition."""
+    """Return an upper bound on ε(δ) of a composition, exact where there is a closed form."""
     if not composition.is_private:
         return math.inf
     if composition.is_gaussian:
@@ -144,10 +145,10 @@ def composition_epsilon(composition: Composition, delta: float) -> float:
     return min(epsilon, composition.pure_epsilon)
 
 
-def _check_resolved(composition: Composition, delta: float, apart: float = 0.0) -> None:
-    """Refuse a δ below the rounding of the accountant, or as near to it."""
+def _check_resolved(composition: Composition, delta: float, margin: float = 0.0) -> None:
+    """Refuse a δ that is not above the accountant's rounding error, twofold and with a margin."""
     error = rounding_of_delta(composition)
-    least = 2.0 * error + (apart if error or composition.sampled else 0.0)
+    least = 2.0 * error + (margin if error or composition.sampled else 0.0)
     if delta < least:
         raise UnsupportedMechanismError(
             f"delta must be at least {1.05 * least:.1e} for so many releases of sampled records or "
@@ -157,11 +158,12 @@ def _check_resolved(composition: Composition, delta: float, apart: float = 0.0) 
 
 
 def worst_epsilon(compositions: Iterable[Composition], delta: float) -> float:
-    """Return the largest ε at δ of any part."""
+    """Return the largest ε at δ of the compositions, one for each part of the records."""
     return max([composition_epsilon(composition, delta) for composition in compositions])
 
 
 def _is_one_laplace(composition: Composition) -> bool:
+    """Return whether the composition is a single Laplace release, which has a closed form."""
     return (
         composition.mu == 0.0
         and not composition.sampled
@@ -170,73 +172,77 @@ def _is_one_laplace(composition: Composition) -> bool:
     )
 
 
-# At which trade-off curves are bounded by duality.
+# Number of ε at which the curve δ(ε) bounds a trade-off curve.
 _N_EPSILONS = 1000
 
 
 def worst_deltas(compositions: Sequence[Composition], epsilons: FloatArray) -> FloatArray:
-    """Return the largest δ of any part at every ε."""
+    """Return the largest δ of the compositions, one for each part of the records, at every ε."""
     return np.max([composition_deltas(part, epsilons) for part in compositions], axis=0)
 
 
 def type_two_errors(compositions: Sequence[Composition], alphas: FloatArray) -> FloatArray:
     """Return the least type-II error at each type-I error, exact for Gaussians.
 
-    Otherwise by duality from the pointwise maximum of δ(ε): the error is at least
-    1 - δ(ε) - e^ε α and e^-ε (1 - δ(ε) - α) for every ε (Dong, Roth & Su 2022, Proposition 6).
-    A finite set of ε makes the curve lower, which is on the safe side.
+    Otherwise it is a lower bound: with δ(ε) the largest of the compositions, the type-II error at
+    α is at least 1 - δ(ε) - e^ε α and e^-ε (1 - δ(ε) - α) for every ε (Dong, Roth & Su 2022,
+    Proposition 6). Taking finitely many ε only lowers the bound.
     """
     if all(composition.is_gaussian for composition in compositions):
         return gdp_type_two_error(alphas, max(composition.mu for composition in compositions))
-    spread = max(map(guess_mu, compositions))
-    pure = max(composition.pure_epsilon for composition in compositions)
-    epsilons = np.linspace(0.0, min(spread * (spread / 2.0 + 8.0), pure, 600.0), _N_EPSILONS)
+    mu = max(map(guess_mu, compositions))
+    pure_epsilon = max(composition.pure_epsilon for composition in compositions)
+    # δ is 0 from the pure ε on, and negligible 8 standard deviations μ above the mean loss μ²/2
+    largest_epsilon = min(mu * (mu / 2.0 + 8.0), pure_epsilon, 600.0)
+    epsilons = np.linspace(0.0, largest_epsilon, _N_EPSILONS)
     deltas = worst_deltas(compositions, epsilons)
-    lines = np.concatenate(
+    lower_bounds = np.concatenate(
         [
             1.0 - deltas - np.exp(epsilons) * alphas[..., None],
             np.exp(-epsilons) * (1.0 - deltas - alphas[..., None]),
         ],
         axis=-1,
     )
-    errors: FloatArray = np.clip(lines.max(axis=-1), 0.0, 1.0)
+    errors: FloatArray = np.clip(lower_bounds.max(axis=-1), 0.0, 1.0)
     return errors
 
 
 def events_for_records(events: Sequence[DpEvent], n_records: int) -> tuple[DpEvent, ...]:
-    """Return events that cover the replacement of k records at once, wherever they lie.
+    """Return events for neighbours that differ in k records, in any parts.
 
-    The sensitivity to k replacements is at most kΔ, so multipliers shrink k-fold where all k
-    records lie in one part, and discrete noise is shifted k times as far. Records spread over
-    parts that are alike are no worse off (docs/theory/noise.md). Where parts differ and are not all
-    Gaussian, one event that is at least as bad as each part takes their place.
+    k replacements move a value by at most kΔ, so multipliers are divided by k, and the shift of
+    discrete noise is multiplied by k. This covers k records in one part, and k records in several
+    equal parts (docs/theory/noise.md). If parts differ and are not all Gaussian, they are replaced
+    by one event that dominates each of them.
     """
     compositions = [composition_of_event(event) for event in events]
-    unknown = "The guarantee for several records of one person is unknown where"
+    intro = "The guarantee for several records of one person is unknown where"
     if any(composition.sampled for composition in compositions):
         raise UnsupportedMechanismError(
-            f"{unknown} records are sampled (PoissonSampledDpEvent): they may join the same draw "
+            f"{intro} records are sampled (PoissonSampledDpEvent): they may join the same draw "
             "or different ones."
         )
     if any(composition.selected for composition in compositions):
         raise UnsupportedMechanismError(
-            f"{unknown} the best of several runs was selected: they may be in the parts that "
+            f"{intro} the best of several runs was selected: they may be in the parts that "
             "fitted and in those that scored."
         )
-    if len(set(compositions)) > 1 and not all(one.is_gaussian for one in compositions):
+    if len(set(compositions)) > 1 and not all(each.is_gaussian for each in compositions):
         events = [event_of_composition(dominating(compositions))]
     return tuple(moved_event(event, n_records) for event in events)
 
 
-# Pays for the discreteness of noise on a grid (docs/theory/noise.md) and for the root search.
+# Relative margin of the noise, for its grid (docs/theory/noise.md) and for the root search; it is
+# doubled up to the largest while the budget is exceeded.
 _ROUNDING = 1e-6
 _MAX_ROUNDING = 0.1
 
-# Roots are searched on grids so many times as coarse first. From there secants are tried, from so
-# near and so many times; where the excess is below `_CLOSE` the next one is within 2e-7.
+# Coarseness of the grid of privacy losses for the first, rough root search.
 _COARSE = 8.0
+# The secant method runs for so many steps, if the excess is at most `_NEAR`. Where it is below
+# `_CLOSE` the next step is within 2e-7 of the root.
 _NEAR, _MAX_SECANTS, _CLOSE = 0.5, 5, 1e-5
-# What dp_accounting cuts off of a distribution, with room for a few compositions.
+# Probability that dp_accounting cuts off of a distribution, with room for a few compositions.
 _TRUNCATED = 1e-14
 
 # The least noise multiplier of a sampled release: a twentieth of Δ shows every record that joins.
@@ -262,14 +268,15 @@ def calibrate(releases: Sequence[Release], budget: Budget) -> tuple[Release, ...
     Raises
     ------
     ValueError
-        If accounting afresh exceeds the budget, or δ alone would pay for samples so rare.
+        If even the noise with the largest margin exceeds the budget, or if the sampling rate is so
+        low that δ allows next to no noise.
     UnsupportedMechanismError
         If δ is too small for the accountant to resolve so many releases.
 
     Notes
     -----
-    Gaussian releases have a closed form. For the others the search runs on the μ whose Gaussian
-    would have the same δ(ε), which is nearly inversely proportional to the factor.
+    Gaussian releases have a closed form. For others the factor is the root of a function of μ, the
+    parameter of the Gaussian with the same δ at ε, which is nearly proportional to 1/factor.
 
     Examples
     --------
@@ -284,11 +291,11 @@ def calibrate(releases: Sequence[Release], budget: Budget) -> tuple[Release, ...
             "with noise, compute the exact solution instead."
         )
     parts = dict.fromkeys(map(composition_of_event, part_events(releases)))
-    gaussian = [part for part in parts if part.is_gaussian]
-    factor = max([part.mu for part in gaussian], default=0.0) / budget.mu
-    others = tuple([part for part in parts if part not in gaussian])
-    if others:
-        factor = max(factor, _search(others, budget))
+    gaussian_parts = [part for part in parts if part.is_gaussian]
+    factor = max([part.mu for part in gaussian_parts], default=0.0) / budget.mu
+    other_parts = tuple([part for part in parts if part not in gaussian_parts])
+    if other_parts:
+        factor = max(factor, _search_factor(other_parts, budget))
     rounding = _ROUNDING
     while rounding < _MAX_ROUNDING:
         calibrated = tuple([release.scaled(factor * (1.0 + rounding)) for release in releases])
@@ -302,29 +309,30 @@ def calibrate(releases: Sequence[Release], budget: Budget) -> tuple[Release, ...
     )
 
 
-@lru_cache(maxsize=256)  # a warning plans anew for other sizes, most often with the same noise
-def _search(parts: tuple[Composition, ...], budget: Budget) -> float:
-    """Return a factor at most 2e-7 from the smallest for compositions without closed form."""
+@lru_cache(maxsize=256)  # a warning plans again for other sizes, most often with the same noise
+def _search_factor(parts: tuple[Composition, ...], budget: Budget) -> float:
+    """Return the least factor on the noise of all parts that keeps the budget, to within 2e-7."""
     epsilons = np.array(budget.epsilon)
 
     def excess(log_factor: float, coarseness: float = 1.0) -> float:
-        """Log of the equivalent Gaussian's μ over the budget's; decreasing."""
+        """Log of μ, of the Gaussian with the same δ, over the budget's μ; decreasing."""
         factor = math.exp(log_factor)
-        deltas = [composition_deltas(each.scaled(factor), epsilons, coarseness) for each in parts]
-        delta = min(max(*map(float, deltas), 1e-300), 1.0 - 1e-12)
+        deltas = [composition_deltas(part.scaled(factor), epsilons, coarseness) for part in parts]
+        delta = min(max(*map(float, deltas), 1e-300), 1.0 - 1e-12)  # strictly between 0 and 1
         return math.log(gdp_mu(budget.epsilon, delta) / budget.mu)
 
     for part in parts:
         if not part.selected:
             _check_resolved(part, budget.delta, _TRUNCATED)
-    sampled = [multiplier for part in parts for _, multiplier, _ in part.sampled]
-    least = math.log(_MIN_SAMPLED / min(sampled)) if sampled else -math.inf
-    start = max(least, math.log(max(map(guess_mu, parts)) / budget.mu))
-    rough = _root(lambda at: excess(at, _COARSE), start, least, budget, tolerance=1e-4)
-    ahead = 0.01
-    slope = (excess(rough + ahead, _COARSE) - excess(rough, _COARSE)) / ahead
-    near = _by_secants(excess, rough, slope, least)
-    return math.exp(_root(excess, start, least, budget) if near is None else near)
+    sampled_multipliers = [multiplier for part in parts for _, multiplier, _ in part.sampled]
+    least = math.log(_MIN_SAMPLED / min(sampled_multipliers)) if sampled_multipliers else -math.inf
+    guess = max(least, math.log(max(map(guess_mu, parts)) / budget.mu))
+    # coarse grids give a rough root and a slope, from which a few secants on fine grids suffice
+    rough_root = _root(lambda x: excess(x, _COARSE), guess, least, budget, tolerance=1e-4)
+    step = 0.01
+    slope = (excess(rough_root + step, _COARSE) - excess(rough_root, _COARSE)) / step
+    root = _root_by_secants(excess, rough_root, slope, least)
+    return math.exp(_root(excess, guess, least, budget) if root is None else root)
 
 
 def _root(
@@ -334,7 +342,7 @@ def _root(
     budget: Budget,
     tolerance: float = 2e-7,
 ) -> float:
-    """Return where the excess is 0, from any start."""
+    """Return the root of a decreasing function, from any start; refuse a root below ``least``."""
     start_excess = excess(start)
     stride = abs(start_excess) + 1e-3
     end, end_excess = start, start_excess
@@ -352,10 +360,10 @@ def _root(
     return float(brentq(excess, start, end, xtol=tolerance, rtol=1e-12))
 
 
-def _by_secants(
+def _root_by_secants(
     excess: Callable[[float], float], start: float, slope: float, least: float
 ) -> float | None:
-    """Return the same from a start beside it; None where that is not so, or the root too small."""
+    """Return the root by secants from a start near it; None if they fail or reach ``least``."""
     start_excess = excess(start)
     for _ in range(_MAX_SECANTS):
         if not -4.0 < slope < -0.2 or abs(start_excess) > _NEAR:
@@ -370,15 +378,15 @@ def _by_secants(
 
 
 def predict_multiplier(n_draws: int, sampling_rate: float, budget: Budget) -> float:
-    """Predict the noise multiplier that `calibrate` will find for one Gaussian release.
+    """Predict the noise multiplier σ/Δ that `calibrate` returns for one Gaussian release.
 
-    For comparing plans only: it is no bound, and noise is always calibrated afterwards. In units
-    of C = Δ/2, with deviation s = σ/C, the two sides of one draw are N(0, s²) times
-    1 - q + q exp(±x/s² - 1/(2s²)), and for small q the log of their quotient has variance
-    4q² sinh(1/s²). By the central limit theorem T draws cost μ² ≈ 4 T q² sinh(1/s²), which is
-    solved for s. (Bu, Dong, Long and Su 2020, for neighbours of another size)
+    The prediction only compares plans: it is no bound, and noise is always calibrated afterwards.
+    T is ``n_draws`` and q the ``sampling_rate``. In units of C = Δ/2, with s = σ/C, the two
+    densities of one draw are N(0, s²) times 1 - q + q exp(±x/s² - 1/(2s²)); for small q the log of
+    their quotient has variance 4q² sinh(1/s²). By the central limit theorem T draws cost
+    μ² ≈ 4 T q² sinh(1/s²), which is solved for s. (Bu, Dong, Long and Su 2020: add-or-remove)
     """
     if sampling_rate == 1.0:
         return math.sqrt(n_draws) / budget.mu
-    in_units_of_norm = math.asinh((budget.mu / (2.0 * sampling_rate)) ** 2 / n_draws) ** -0.5
-    return in_units_of_norm / 2.0
+    noise_over_norm = math.asinh((budget.mu / (2.0 * sampling_rate)) ** 2 / n_draws) ** -0.5  # s
+    return noise_over_norm / 2.0

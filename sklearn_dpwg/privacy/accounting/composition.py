@@ -1,4 +1,4 @@
-"""Compositions of all that one record pays for, equal mechanisms merged; and events, their JSON."""
+"""Compositions of all releases that one record pays for, and their dp_accounting events as JSON."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from sklearn_dpwg.privacy.release import Release
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-# A total without closed form takes a tenth of a second to a second.
+# Largest number of totals of several results: one without closed form takes up to a second.
 _MAX_COMBINATIONS = 256
 
 
 @dataclass(frozen=True)
 class Composition:
-    """A sequence of releases in canonical form; multipliers are in units of Δ.
+    """A sequence of releases in canonical form: equal mechanisms are merged and counted.
 
-    Unsampled Gaussians merge into one of parameter ``mu``. ``laplace`` holds pairs (noise
-    multiplier, count) and ``sampled`` triples (sampling rate, noise multiplier, count), sorted.
-    ``discrete`` holds (scale, shift, count) of discrete Laplace noise on whole numbers, sorted.
-    ``selected`` holds (mean number of runs, shape of its distribution, one run, count): the best of
-    a random number of runs.
+    Noise multipliers are in units of Δ. Unsampled Gaussians merge into one of parameter ``mu``.
+    ``laplace`` holds pairs (noise multiplier, count), and ``sampled``, for Poisson-sampled
+    Gaussians, triples (sampling rate, noise multiplier, count). ``discrete`` holds (scale, shift,
+    count) of discrete Laplace noise on whole numbers. ``selected`` holds (mean number of runs,
+    shape of its distribution, one run, count): the best of a random number of runs. All are sorted.
     """
 
     mu: float = 0.0
@@ -40,24 +40,24 @@ class Composition:
 
     @property
     def is_gaussian(self) -> bool:
-        """Whether the closed form is exact."""
+        """Whether all noise is unsampled Gaussian noise, which has an exact closed form."""
         return not (self.laplace or self.sampled or self.selected or self.discrete)
 
     @property
     def is_private(self) -> bool:
-        """Whether any noise protects the record."""
+        """Whether every release has noise."""
         return self.mu < math.inf and all(run.is_private for _, _, run, _ in self.selected)
 
     @property
     def pure_epsilon(self) -> float:
-        """The ε at δ = 0: the sum of shift over scale for Laplace noise alone, else infinite."""
+        """The ε at δ = 0: the sum of shift/scale if all noise is Laplace, otherwise infinite."""
         if self.mu > 0.0 or self.sampled or self.selected:
             return math.inf
         losses = [count / multiplier for multiplier, count in self.laplace]
         return math.fsum(losses + [count * shift / scale for scale, shift, count in self.discrete])
 
     def scaled(self, factor: float) -> Composition:
-        """Multiply every noise multiplier by a factor."""
+        """Return the same releases with every noise multiplier times a factor."""
         return Composition(
             self.mu / factor,
             tuple((multiplier * factor, count) for multiplier, count in self.laplace),
@@ -67,9 +67,7 @@ class Composition:
         )
 
 
-# --- what releases and events pay ----------------------------------------------------------------
-
-# Equal events: μ² of Gaussian noise, or a composition of one kind.
+# Cost of one event and its repetitions: μ² of Gaussian noise, or a composition of another kind.
 _Piece = float | Composition
 
 
@@ -83,12 +81,13 @@ def part_events(releases: Sequence[Release]) -> tuple[DpEvent, ...]:
 
     if not releases:
         raise InputError("releases must not be empty: a plan that releases nothing has no event.")
-    parts: list[int | None] = [*sorted({each.part for each in releases if each.part is not None})]
-    paid = []
+    named_parts = {release.part for release in releases if release.part is not None}
+    parts: list[int | None] = [*sorted(named_parts)]
+    composed_events = []
     for part in parts or [None]:
-        events = [each.event for each in releases if each.part in (None, part)]
-        paid.append(dp_event.ComposedDpEvent(events) if len(events) > 1 else events[0])
-    return tuple(paid)
+        events = [release.event for release in releases if release.part in (None, part)]
+        composed_events.append(dp_event.ComposedDpEvent(events) if len(events) > 1 else events[0])
+    return tuple(composed_events)
 
 
 def composition_of_event(event: DpEvent) -> Composition:
@@ -97,24 +96,27 @@ def composition_of_event(event: DpEvent) -> Composition:
 
 
 def _merge(pieces: Iterable[_Piece]) -> Composition:
-    squares: list[float] = []
-    others: list[Composition] = []
+    """Return the composition of all pieces: squares μ² add up."""
+    squared_mus: list[float] = []
+    compositions: list[Composition] = []
     for piece in pieces:
         if isinstance(piece, Composition):
-            others.append(piece)
+            compositions.append(piece)
         else:
-            squares.append(piece)
-    gaussian = Composition(math.sqrt(math.fsum(squares)))
-    return joint([gaussian, *others]) if others else gaussian
+            squared_mus.append(piece)
+    gaussian = Composition(mu=math.sqrt(math.fsum(squared_mus)))
+    return joint([gaussian, *compositions]) if compositions else gaussian
 
 
-def _gaussian(z: float, count: int, rate: float = 1.0) -> _Piece:
+def _gaussian_piece(z: float, count: int, rate: float = 1.0) -> _Piece:
+    """Return the cost of ``count`` draws of Gaussian noise with multiplier z."""
     if z == 0.0:
         return math.inf
     return Composition(sampled=((rate, z, count),)) if rate < 1.0 else count / z**2
 
 
 def _pieces_of_event(event: Any, count: int) -> list[_Piece]:
+    """Return the costs of an event that happens ``count`` times; μ² is infinite without noise."""
     from dp_accounting import dp_event as events
 
     match event:
@@ -125,21 +127,22 @@ def _pieces_of_event(event: Any, count: int) -> list[_Piece]:
         case events.SelfComposedDpEvent():
             return _pieces_of_event(event.event, count * event.count)
         case events.ComposedDpEvent():
-            every = map(_pieces_of_event, event.events, repeat(count))
-            return list(chain.from_iterable(every))
+            pieces_by_event = map(_pieces_of_event, event.events, repeat(count))
+            return list(chain.from_iterable(pieces_by_event))
         case events.GaussianDpEvent():
-            return [_gaussian(event.noise_multiplier, count)]
+            return [_gaussian_piece(event.noise_multiplier, count)]
         case events.LaplaceDpEvent():
             z = event.noise_multiplier
             return [Composition(laplace=((z, count),)) if z > 0.0 else math.inf]
         case events.DiscreteLaplaceDpEvent(noise_parameter=inverse, sensitivity=shift) if (
-            inverse > 0.0 and shift >= 1 and float(shift).is_integer()  # what hides a whole number
+            # other values give no noise on whole numbers that hides the shift
+            inverse > 0.0 and shift >= 1 and float(shift).is_integer()
         ):
             return [Composition(discrete=((1.0 / inverse, int(shift), count),))]
         case events.PoissonSampledDpEvent(
             sampling_probability=rate, event=events.GaussianDpEvent(noise_multiplier=z)
         ) if 0.0 < rate <= 1.0:
-            return [_gaussian(z, count, rate)]
+            return [_gaussian_piece(z, count, rate)]
         case events.RepeatAndSelectDpEvent():
             run = composition_of_event(event.event)
             if run.sampled:
@@ -156,61 +159,57 @@ def _pieces_of_event(event: Any, count: int) -> list[_Piece]:
             )
 
 
-# --- together ------------------------------------------------------------------------------------
-
-
 def joint(compositions: Sequence[Composition]) -> Composition:
-    """Return the composition of a record that pays for all of them."""
+    """Return the composition of all releases of all compositions: the cost of one record."""
     if len(compositions) == 1:
         return compositions[0]
-    mu = math.sqrt(math.fsum(one.mu**2 for one in compositions))
-    return Composition(mu, *_combined(compositions, add))
+    mu = math.sqrt(math.fsum(composition.mu**2 for composition in compositions))
+    return Composition(mu, *_combined_releases(compositions, add))
 
 
 def dominating(compositions: Sequence[Composition]) -> Composition:
-    """Return the composition that has all releases of each, as often as whoever has most of them.
-
-    All Gaussian noise is one release, so the largest μ counts. It dominates each, as a release more
-    does no harm.
-    """
-    mu = max((one.mu for one in compositions), default=0.0)
-    return Composition(mu, *_combined(compositions, or_))
+    """Return a composition that dominates each of these: largest μ, largest count of a release."""
+    mu = max((composition.mu for composition in compositions), default=0.0)
+    return Composition(mu, *_combined_releases(compositions, or_))
 
 
-def _combined(
-    compositions: Sequence[Composition], combine: Callable[[Any, Any], Any]
+def _combined_releases(
+    compositions: Sequence[Composition], combine_counts: Callable[[Any, Any], Any]
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield all releases of each kind, each once, with how often it is there in all or at most."""
+    """Yield all fields after ``mu``; Counters are added by ``add``, maximised by ``or_``."""
     for kind in ("laplace", "sampled", "selected", "discrete"):
         counts: Counter[tuple[Any, ...]] = Counter()
-        for releases in filter(None, (getattr(one, kind) for one in compositions)):
-            counts = combine(counts, Counter({tuple(what): count for *what, count in releases}))
-        every = [(*what, count) for what, count in counts.items()]
-        yield tuple(sorted(every, key=repr if kind == "selected" else None))
+        for composition in compositions:
+            if releases := getattr(composition, kind):
+                new_counts = Counter({tuple(release): count for *release, count in releases})
+                counts = combine_counts(counts, new_counts)
+        counted = [(*release, count) for release, count in counts.items()]
+        # runs are compositions, which have no order
+        yield tuple(sorted(counted, key=repr if kind == "selected" else None))
 
 
 def joint_compositions(results: Iterable[Sequence[DpEvent]]) -> tuple[Composition, ...]:
-    """Return what a record can have paid for after several results, in the worst cases.
+    """Return compositions whose largest δ(ε) bounds what a record pays for several results.
 
-    Each result holds one event a disjoint part of the records. How the parts of two results
-    overlap is not known, so a record may be in any part of each: the pointwise maximum of δ(ε)
-    over all combinations counts, but for those that differ from another in a smaller μ alone. Once
-    there are too many, every further result adds the worst of its parts, which is sound, as it
-    dominates each of them (``docs/theory/noise.md``), and looser than the maximum.
+    Each result has one event for each disjoint part of the records. How the parts of two results
+    overlap is unknown, so a record may be in any part of each: every combination of parts gives a
+    composition, left out if it differs from another only by a smaller μ. If there are too many
+    combinations, a result adds one composition that dominates each of its parts, which is sound
+    (``docs/theory/noise.md``) and looser than the maximum.
     """
     totals: tuple[Composition, ...] = (Composition(),)
     for events in results:
-        parts = _largest_mus(composition_of_event(event) for event in events)
-        combined = _largest_mus(joint([total, part]) for total in totals for part in parts)
+        parts = _without_smaller_mus(composition_of_event(event) for event in events)
+        combined = _without_smaller_mus(joint([total, part]) for total in totals for part in parts)
         if len(combined) > _MAX_COMBINATIONS:
-            worst = dominating(parts)
-            combined = _largest_mus(joint([total, worst]) for total in totals)
+            worst_part = dominating(parts)
+            combined = _without_smaller_mus(joint([total, worst_part]) for total in totals)
         totals = combined
     return totals
 
 
-def _largest_mus(compositions: Iterable[Composition]) -> tuple[Composition, ...]:
-    """Keep, of compositions that differ in μ alone, the one of the largest."""
+def _without_smaller_mus(compositions: Iterable[Composition]) -> tuple[Composition, ...]:
+    """Keep, of compositions that differ only in μ, the one with the largest μ."""
     largest: dict[Composition, Composition] = {}
     for composition in compositions:
         rest = replace(composition, mu=0.0)
@@ -219,17 +218,14 @@ def _largest_mus(compositions: Iterable[Composition]) -> tuple[Composition, ...]
     return tuple(largest.values())
 
 
-# --- events, and their JSON ----------------------------------------------------------------------
-
-
 def event_of_composition(composition: Composition) -> DpEvent:
-    """Return an event of the same cost."""
+    """Return a dp_accounting event that describes the composition."""
     from dp_accounting import dp_event
 
     parts: list[DpEvent] = []
     if composition.mu > 0.0:
         parts.append(dp_event.GaussianDpEvent(1.0 / composition.mu))
-    counted: list[tuple[DpEvent, int]] = [
+    counted_events: list[tuple[DpEvent, int]] = [
         *((dp_event.LaplaceDpEvent(z), n) for z, n in composition.laplace),
         *(
             (dp_event.PoissonSampledDpEvent(rate, dp_event.GaussianDpEvent(z)), n)
@@ -244,7 +240,7 @@ def event_of_composition(composition: Composition) -> DpEvent:
             for scale, shift, n in composition.discrete
         ),
     ]
-    parts += [dp_event.SelfComposedDpEvent(event, n) for event, n in counted]
+    parts += [dp_event.SelfComposedDpEvent(event, n) for event, n in counted_events]
     return parts[0] if len(parts) == 1 else dp_event.ComposedDpEvent(parts)
 
 
@@ -260,7 +256,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "ComposedDpEvent": ("events",),
     "RepeatAndSelectDpEvent": ("event", "mean", "shape"),
 }
-# What their numbers may be; all other fields hold events.
+# Values that are allowed in a field; fields that are not here hold events.
 _RULES: dict[str, Rule] = {
     "noise_multiplier": at_least_zero(),
     "noise_parameter": positive(),
@@ -274,22 +270,22 @@ _RULES: dict[str, Rule] = {
 
 def event_to_dict(event: DpEvent) -> dict[str, Any]:
     """Return an event as nested dictionaries of plain values; ``type`` names its class."""
-    kind = type(event).__name__
-    if kind not in _FIELDS:
+    class_name = type(event).__name__
+    if class_name not in _FIELDS:
         raise UnsupportedMechanismError(f"{event!r} cannot be written as JSON.")
-    return {"type": kind, **_fields(event, event_to_dict)}
+    return {"type": class_name, **_field_values(event, event_to_dict)}
 
 
-def event_from_dict(described: Any) -> DpEvent:
-    """Return the event that `event_to_dict` described, maybe in a file: each field is checked."""
+def event_from_dict(source: Any) -> DpEvent:
+    """Return the event that `event_to_dict` wrote; each field is checked, as files may err."""
     from dp_accounting import dp_event
 
-    kind = described.get("type") if isinstance(described, dict) else None
+    kind = source.get("type") if isinstance(source, dict) else None
     if not isinstance(kind, str) or kind not in _FIELDS:
-        raise InputError(f"events must each have a type of {sorted(_FIELDS)}, got {described!r}.")
-    if set(described) != {"type", *_FIELDS[kind]}:
+        raise InputError(f"events must each have a type of {sorted(_FIELDS)}, got {source!r}.")
+    if set(source) != {"type", *_FIELDS[kind]}:
         raise InputError(f"events of type {kind} must have the fields {_FIELDS[kind]!r} alone.")
-    values = {field: described[field] for field in _FIELDS[kind]}
+    values = {field: source[field] for field in _FIELDS[kind]}
     for field, value in values.items():
         if field == "event":
             values[field] = event_from_dict(value)
@@ -303,18 +299,18 @@ def event_from_dict(described: Any) -> DpEvent:
 
 
 def scaled_event(event: DpEvent, factor: float) -> DpEvent:
-    """Return an event with every noise multiplier times a factor."""
-    values = _fields(event, lambda inner: scaled_event(inner, factor))
+    """Return an event with every noise multiplier times a factor, nested events included."""
+    values = _field_values(event, lambda inner: scaled_event(inner, factor))
     if "noise_multiplier" in values:
         values["noise_multiplier"] *= factor
-    if "noise_parameter" in values:
+    if "noise_parameter" in values:  # one over the scale of discrete Laplace noise
         values["noise_parameter"] /= factor
     return type(event)(**values)
 
 
 def moved_event(event: DpEvent, times: int) -> DpEvent:
-    """Return an event with every value moved so many times as far."""
-    values = _fields(event, lambda inner: moved_event(inner, times))
+    """Return an event of neighbours that are ``times`` as far apart: multipliers shrink."""
+    values = _field_values(event, lambda inner: moved_event(inner, times))
     if "noise_multiplier" in values:
         values["noise_multiplier"] /= times
     if "sensitivity" in values:
@@ -322,11 +318,11 @@ def moved_event(event: DpEvent, times: int) -> DpEvent:
     return type(event)(**values)
 
 
-def _fields(event: DpEvent, of_inner: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return the fields of an event by name, the events inside as a function writes them."""
+def _field_values(event: DpEvent, convert_event: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return the fields of an event by name, with a function applied to the events inside."""
     values = {field: getattr(event, field) for field in _FIELDS[type(event).__name__]}
     if "event" in values:
-        values["event"] = of_inner(values["event"])
+        values["event"] = convert_event(values["event"])
     if "events" in values:
-        values["events"] = [of_inner(inner) for inner in values["events"]]
+        values["events"] = [convert_event(inner) for inner in values["events"]]
     return values

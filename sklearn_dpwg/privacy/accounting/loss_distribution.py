@@ -1,8 +1,8 @@
 """Privacy-loss distributions of mixed mechanisms, by dp_accounting, in units of Δ.
 
-dp_accounting's accountant object refuses Laplace noise under REPLACE_ONE and reads Gaussian
-multipliers there as σ/C with Δ = 2C. The distributions it is made of are all there, so they are
-composed here directly, each as the worst pair of neighbours in units of Δ:
+dp_accounting's accountant refuses Laplace noise under REPLACE_ONE, and reads Gaussian multipliers
+there as σ/C with Δ = 2C. So the loss distributions of single mechanisms are composed here directly,
+each of the worst pair of neighbours in units of Δ:
 
 - Gaussian: N(0, z²) against N(1, z²); the pair for ADD_OR_REMOVE_ONE at sensitivity 1.
 - Laplace: Lap(0, z) against Lap(1, z); likewise.
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from dp_accounting.rdp import RdpAccountant
 
 
-# dp_accounting inverts the privacy loss at each of tens of thousands of grid points in Python. Here
-# they are inverted together, by the same formulas; all else, the pessimistic rounding too, is its.
+# dp_accounting inverts the privacy loss at tens of thousands of grid points one by one. Here all
+# are inverted at once, by the same formulas; the rest, rounding included, is dp_accounting's.
 
 
 def gaussian_loss(deviation: float, interval: float) -> PrivacyLossDistribution:
-    """Return the distribution of N(0, s²) against N(1, s²), in steps of the interval."""
+    """Return the privacy-loss distribution of N(0, s²) against N(1, s²) on a grid of losses."""
     from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 
     pair = GaussianPrivacyLoss(deviation)
@@ -48,18 +48,18 @@ def gaussian_loss(deviation: float, interval: float) -> PrivacyLossDistribution:
 def sampled_gaussian_loss(
     deviation: float, rate: float, interval: float
 ) -> PrivacyLossDistribution:
-    """Return that of (1-q) N(0, s²) + q N(-1, s²) against (1-q) N(0, s²) + q N(1, s²), q < 1."""
+    """Return that of (1-q) N(0, s²) + q N(-1, s²) against (1-q) N(0, s²) + q N(1, s²), q = rate."""
     from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
 
-    replaced = AdjacencyType.REPLACE
-    pair = GaussianPrivacyLoss(deviation, sampling_prob=rate, adjacency_type=replaced)
+    replace_one = AdjacencyType.REPLACE
+    pair = GaussianPrivacyLoss(deviation, sampling_prob=rate, adjacency_type=replace_one)
     return _on_grid(pair, interval, lambda epsilons: _sampled_cutoffs(epsilons, deviation, rate))
 
 
 def _on_grid(
     pair: GaussianPrivacyLoss, interval: float, cutoffs_of: Callable[[FloatArray], FloatArray]
 ) -> PrivacyLossDistribution:
-    """Connect the dots of δ(ε) on a grid, from above."""
+    """Return a pair's pessimistic distribution; cutoffs are the largest noise with loss ≥ ε."""
     from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots_fixed_gap
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
@@ -68,8 +68,8 @@ def _on_grid(
     highest = math.ceil(bounds.epsilon_upper / interval)
     epsilons = np.arange(lowest, highest + 1) * interval
     cutoffs = cutoffs_of(epsilons)
-    # the mass where the loss is above ε, less e^ε of the other's; a cutoff that is off by its
-    # rounding changes that by the square
+    # δ(ε): the upper distribution's mass where the loss exceeds ε, minus e^ε times the lower one's;
+    # this is largest at the exact cutoff, so rounding of a cutoff changes it to second order only
     deltas = pair.mu_upper_cdf(cutoffs) - np.exp(epsilons + pair.mu_lower_log_cdf(cutoffs))
     deltas = np.clip(deltas, 0.0, 1.0)
     pmf = create_pmf_pessimistic_connect_dots_fixed_gap(interval, lowest, highest, deltas)
@@ -78,19 +78,21 @@ def _on_grid(
 
 def _sampled_cutoffs(epsilons: FloatArray, deviation: float, rate: float) -> FloatArray:
     """Return the largest noise whose loss is at least each ε: s² (asinh(-α sinh(ε/2)) - ε/2)."""
-    half = 0.5 * np.abs(epsilons)
+    half_epsilons = 0.5 * np.abs(epsilons)
     log_alpha = 0.5 / deviation**2 + math.log1p(-rate) - math.log(rate)
-    with np.errstate(divide="ignore"):  # where ε is 0
-        log_term = log_alpha + half + np.log1p(-np.exp(-2.0 * half)) - math.log(2.0)
-    grown = np.logaddexp(0.5 * np.logaddexp(0.0, 2.0 * log_term), log_term)
-    return np.asarray(deviation**2 * (-np.sign(epsilons) * grown - 0.5 * epsilons))
+    with np.errstate(divide="ignore"):  # where ε is 0; a logarithm, as α sinh(|ε|/2) overflows
+        log_term = (
+            log_alpha + half_epsilons + np.log1p(-np.exp(-2.0 * half_epsilons)) - math.log(2.0)
+        )
+    asinh = np.logaddexp(0.5 * np.logaddexp(0.0, 2.0 * log_term), log_term)
+    return np.asarray(deviation**2 * (-np.sign(epsilons) * asinh - 0.5 * epsilons))
 
 
-# Relative excess of the variance of the loss that the grid may cause.
+# Largest relative increase of the variance of the loss by the grid.
 _GRID_VARIANCE = 1e-4
-# Grid points of the widest mechanism before composition, some 1 µs each.
+# Largest number of grid points of the widest mechanism before composition, some 1 µs each.
 _MAX_POINTS = 40_000
-# Grid points of all mechanisms together: a few Laplace losses end at sharp edges.
+# Least number of grid points of the total loss: a few Laplace losses end at sharp edges.
 _MIN_POINTS = 4_000
 # Standard deviations at which dp_accounting cuts Gaussian tails (log mass -50), rounded up.
 _TAIL = 10.0
@@ -100,14 +102,12 @@ _TAIL = 10.0
 def privacy_loss(
     composition: Composition, coarseness: float = 1.0
 ) -> tuple[PrivacyLossDistribution, float]:
-    """Return the privacy-loss distribution and the error of its δ from floating-point FFTs.
+    """Return the privacy-loss distribution of a composition, and the rounding error of its δ.
 
-    On a grid that is so many times coarser it is more pessimistic, and made sooner.
-
-    dp_accounting's estimate is pessimistic but for rounding in its Fourier transforms. k-fold
-    composition raises coefficients near 1 to the power k, which loses about k units of
-    rounding; errors measured against the closed form for k up to 300,000 stay below half of
-    k·2⁻⁵³.
+    ``coarseness`` multiplies the grid's width: a coarser grid takes less time, and increases δ.
+    The distribution is pessimistic but for rounding in dp_accounting's Fourier transforms: k-fold
+    composition raises coefficients near 1 to the power k, which loses about k units of rounding.
+    Errors measured against the closed form for k up to 300,000 stay below half of k·2⁻⁵³.
     """
     from dp_accounting.pld import privacy_loss_distribution as distributions
 
@@ -129,30 +129,32 @@ def privacy_loss(
     for rate, multiplier, count in composition.sampled:
         pieces.append((sampled_gaussian_loss(2.0 * multiplier, rate, interval), count))
     composed = reduce(
-        lambda one, other: one.compose(other),
+        lambda total, distribution: total.compose(distribution),
         [piece if count == 1 else piece.self_compose(count) for piece, count in pieces],
     )
     return composed, rounding_of_delta(composition)
 
 
 def rounding_of_delta(composition: Composition) -> float:
-    """Return the error of δ that floating-point FFTs of a composition make."""
-    alike = (composition.laplace, composition.discrete, composition.sampled)
-    counts = [*[1] * (composition.mu > 0.0), *(one[-1] for kind in alike for one in kind)]
-    n_composed = sum(counts) + len(counts)
+    """Return a bound on the error of δ by floating-point FFTs; 0 for a single release."""
+    kinds = (composition.laplace, composition.discrete, composition.sampled)
+    counts = [release[-1] for kind in kinds for release in kind]
+    counts += [1] * (composition.mu > 0.0)
+    n_composed = sum(counts) + len(counts)  # 2 for a single release, which needs no FFT
     return 0.0 if n_composed == 2 else n_composed * 2.0**-53
 
 
 def _interval(composition: Composition) -> float:
-    """Return the width of the grid of privacy losses, small beside their spread for every ε.
+    """Return the width of the grid of privacy losses, small compared with their spread.
 
-    Linear interpolation on a grid of width h adds h²/6 to the variance of each of k losses, so
-    the grid is chosen from k and the variance of their sum: never a fixed 1e-4, with which
-    ε = 0.01 is inaccurate and a wide loss exhausts memory.
+    Linear interpolation on a grid of width h adds h²/6 to the variance of each of k losses, so h
+    follows from k and the variance of their sum. A fixed width, as 1e-4, would be inaccurate for
+    ε = 0.01, and exhaust memory for wide losses.
     """
     variance = guess_mu(composition) ** 2
-    alike = (composition.laplace, composition.sampled, composition.discrete)
-    n_losses = 1 + sum(one[-1] for kind in alike for one in kind)
+    kinds = (composition.laplace, composition.sampled, composition.discrete)
+    n_losses = 1 + sum(release[-1] for kind in kinds for release in kind)
+    # range of the loss of a single release of each kind
     widths = [2.0 * _TAIL * composition.mu]
     widths += [2.0 / multiplier for multiplier, _ in composition.laplace]
     total_width = widths[0] + sum(2.0 * n / multiplier for multiplier, n in composition.laplace)
@@ -165,12 +167,12 @@ def _interval(composition: Composition) -> float:
         widths.append(2.0 * max(sampled, unsampled + math.log(rate)))
         total_width += count * widths[-1]
     fine = math.sqrt(_GRID_VARIANCE * variance / n_losses)
-    # so many points in all at least, and in the widest loss at most
+    # at least `_MIN_POINTS` for the total loss, but at most `_MAX_POINTS` for the widest one
     return max(min(fine, total_width / _MIN_POINTS), max(widths) / _MAX_POINTS)
 
 
 def guess_mu(composition: Composition) -> float:
-    """Return roughly the Gaussian-DP parameter: the standard deviation of the total loss."""
+    """Return an estimate of the Gaussian-DP parameter: the total loss's standard deviation."""
     variance = composition.mu**2
     for multiplier, count in composition.laplace:
         variance += count * min(1.0 / multiplier, 1.7) ** 2  # a loss of Laplace noise saturates
@@ -183,7 +185,7 @@ def guess_mu(composition: Composition) -> float:
     return math.sqrt(variance)
 
 
-# From barely above 1, for large ε, to those that matter for ε of a hundredth.
+# Rényi orders: those near 1 matter for large ε, the largest for ε of about 0.01.
 _ORDERS = (
     *(1.0 + i / 10.0 for i in range(1, 100)),
     *range(11, 64),
@@ -193,11 +195,11 @@ _ORDERS = (
 
 @lru_cache(maxsize=32)
 def renyi_accountant(composition: Composition) -> RdpAccountant:
-    """Return dp_accounting's accountant, with everything composed; in units of Δ.
+    """Return dp_accounting's Rényi accountant with the whole composition, in units of Δ.
 
     In these units the worst pairs of Gaussian and Laplace noise are those of sensitivity 1, which
-    the relation ADD_OR_REMOVE_ONE stands for. Of discrete Laplace noise, which it does not know,
-    the continuous noise counts that dominates it (docs/theory/noise.md, Theorem 5).
+    are those of ADD_OR_REMOVE_ONE. The accountant does not support discrete Laplace noise: the
+    continuous noise that dominates it takes its place (docs/theory/noise.md, Theorem 5).
     """
     from dp_accounting import NeighboringRelation
     from dp_accounting.rdp import RdpAccountant
@@ -212,7 +214,7 @@ def renyi_accountant(composition: Composition) -> RdpAccountant:
 
 
 def _continuous(composition: Composition) -> Composition:
-    """Return a composition without discrete noise that dominates another."""
+    """Return a composition that dominates this one, discrete noise replaced by Laplace noise."""
     laplace = [Composition(laplace=composition.laplace)]
     for scale, shift, count in composition.discrete:
         half = 0.5 / scale

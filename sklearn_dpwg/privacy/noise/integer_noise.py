@@ -1,4 +1,4 @@
-"""Exact laws of the whole-number noise that counts are released with."""
+"""Probability laws of the whole-number noise that is added to counts."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from numpy.typing import NDArray
 from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
 from sklearn_dpwg.exceptions import InputError
 
+# Whole numbers, and the probability of each.
 Law = tuple[NDArray[np.int64], FloatArray]
 
-# A law is cut where less than so much of its mass is left on either side.
+# Largest mass that is cut off on either side of a law.
 _TAIL = 1e-17
-# The same for one noise: the mass beyond is below exp(-9.3**2 / 2) and exp(-40).
+# Radius of the law of a single noise, in scales: less than exp(-9.3**2 / 2) or exp(-40) is cut off.
 _GAUSSIAN_RADIUS, _LAPLACE_RADIUS = 9.3, 40.0
 # From this scale on sums of discrete Gaussians are discrete Gaussians to a relative 1e-37.
 _SMOOTH_SCALE = 3.0
-# With more products two laws are convolved by Fourier transforms: a hundred times faster.
+# Largest number of products for direct convolution: above it the FFT is a hundred times faster.
 _MAX_PRODUCTS = 10**7
 # Larger noise has laws of millions of points, and no use on counts.
 MAX_SCALE = 1e4
@@ -30,9 +31,9 @@ MAX_SCALE = 1e4
 
 @dataclass(frozen=True)
 class IntegerNoise:
-    """Discrete Laplace or discrete Gaussian noise on the whole numbers, as a law.
+    """Probability law of discrete Laplace or discrete Gaussian noise on the whole numbers.
 
-    It describes noise and draws none: `NoiseSource` adds it.
+    It only describes noise; `NoiseSource` draws and adds it.
 
     Parameters
     ----------
@@ -44,11 +45,10 @@ class IntegerNoise:
 
     Notes
     -----
-    A law leaves out tails of less than 1e-17 on either side, and what it holds is exact up to
-    rounding: all in all to an absolute 1e-15 of mass for a few cells, and to 1e-13 for hundreds.
-    Sums are convolved, those of long laws by Fourier transforms; Gaussian noise with a scale of 3
-    or more is not: its sum is discrete Gaussian to a relative 1e-37, by Poisson's summation
-    formula.
+    A law leaves out tails of less than 1e-17 on either side. With rounding, its probabilities err
+    by 1e-15 in total for a few cells, and by 1e-13 for hundreds. Laws of sums are convolutions, by
+    FFT if they are long. Only the sum of Gaussian noise with a scale of at least 3 is taken as
+    discrete Gaussian, which holds to a relative 1e-37 by Poisson's summation formula.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class IntegerNoise:
 
     @property
     def std(self) -> float:
-        """Standard deviation of the noise on one number."""
+        """Standard deviation of the noise on one count."""
         if self.mechanism == "laplace":
             half = 0.5 / self.scale
             # sinh overflows where the noise is 0 to any precision
@@ -89,10 +89,10 @@ class IntegerNoise:
         Parameters
         ----------
         n_cells : int or sequence of int, default=1
-            How many numbers with noise are summed; several sums, to be weighted and added, have
-            one count each.
+            How many counts with noise are added. A sequence is for a weighted total of several
+            sums: one number for each sum.
         weights : int or sequence of int, optional
-            Whole number that multiplies each of the sums, none of them 0; by default 1.
+            Whole number, not 0, that multiplies each of the sums; by default 1.
 
         Returns
         -------
@@ -111,7 +111,7 @@ class IntegerNoise:
                 f"weights must have one number for each of the {len(counts)} sums of n_cells, "
                 f"got {len(factors)}."
             )
-        # the laws are symmetric, so signs and order do not matter
+        # laws are symmetric, so signs and the order of the sums do not matter
         terms = tuple(sorted(zip(factors, counts, strict=True)))
         probabilities = _law_of_sums(self, terms)
         radius = len(probabilities) // 2
@@ -120,34 +120,35 @@ class IntegerNoise:
         return support, probabilities
 
 
-# An audit asks for a few dozen laws, again and again.
+# An audit needs the same few dozen laws many times.
 @lru_cache(maxsize=64)
 def _law_of_sums(noise: IntegerNoise, terms: tuple[tuple[int, int], ...]) -> FloatArray:
-    """Return the law of a weighted sum of sums, on the numbers from −radius to radius."""
+    """Return the probabilities of Σ factor * (sum of n_cells noises) from −radius to radius."""
     total = np.ones(1)
     for factor, n_cells in terms:
-        of_sum = _law_of_sum(noise, n_cells)
-        stretched = np.zeros(factor * (len(of_sum) - 1) + 1)
-        stretched[::factor] = of_sum
-        total = _sum_of(total, stretched)
+        sum_law = _law_of_sum(noise, n_cells)
+        scaled_law = np.zeros(factor * (len(sum_law) - 1) + 1)
+        scaled_law[::factor] = sum_law
+        total = _convolved(total, scaled_law)
     total.flags.writeable = False
     return total
 
 
 def _law_of_sum(noise: IntegerNoise, n_cells: int) -> FloatArray:
+    """Return the probabilities of the sum of ``n_cells`` independent noises."""
     if noise.mechanism == "gaussian" and noise.scale >= _SMOOTH_SCALE:
         return _gaussian_law(noise.scale * math.sqrt(n_cells))
-    once = (
-        _gaussian_law(noise.scale) if noise.mechanism == "gaussian" else _laplace_law(noise.scale)
-    )
+    law_of_one = _gaussian_law if noise.mechanism == "gaussian" else _laplace_law
+    single = law_of_one(noise.scale)
     total = np.ones(1)
-    for digit in f"{n_cells:b}":
-        total = _sum_of(total, total)
-        total = _sum_of(total, once) if digit == "1" else total
+    for digit in f"{n_cells:b}":  # by doubling
+        total = _convolved(total, total)
+        total = _convolved(total, single) if digit == "1" else total
     return total
 
 
 def _gaussian_law(scale: float) -> FloatArray:
+    """Return the probabilities of one discrete Gaussian noise, from −radius to radius."""
     radius = math.ceil(_GAUSSIAN_RADIUS * scale)
     numbers = np.arange(-radius, radius + 1)
     with np.errstate(under="ignore"):
@@ -156,13 +157,14 @@ def _gaussian_law(scale: float) -> FloatArray:
 
 
 def _laplace_law(scale: float) -> FloatArray:
+    """Return the probabilities of one discrete Laplace noise, from −radius to radius."""
     radius = math.ceil(_LAPLACE_RADIUS * scale)
     with np.errstate(under="ignore"):
         weights = np.exp(-np.abs(np.arange(-radius, radius + 1)) / scale)
     return weights * math.tanh(0.5 / scale)
 
 
-def _sum_of(law: FloatArray, other: FloatArray) -> FloatArray:
+def _convolved(law: FloatArray, other: FloatArray) -> FloatArray:
     """Return the law of the sum of two independent noises, both centred."""
     if len(law) * len(other) <= _MAX_PRODUCTS:
         return _cut_tails(np.convolve(law, other))
@@ -173,6 +175,6 @@ def _sum_of(law: FloatArray, other: FloatArray) -> FloatArray:
 
 
 def _cut_tails(law: FloatArray) -> FloatArray:
-    """Drop as many numbers on both sides of a symmetric law as together weigh nothing."""
+    """Drop both tails of a symmetric law, each of a probability of at most `_TAIL`."""
     n_dropped = int(np.searchsorted(np.cumsum(law[: len(law) // 2]), _TAIL))
     return law[n_dropped : len(law) - n_dropped]

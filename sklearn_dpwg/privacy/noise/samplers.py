@@ -15,12 +15,12 @@ from sklearn_dpwg.exceptions import InputError, InputTypeError, UnsupportedMecha
 from sklearn_dpwg.privacy.noise.integer_noise import MAX_SCALE, IntegerNoise
 from sklearn_dpwg.privacy.release import Release
 
-# The grid is finer than σ or b by 2⁴⁰ and, with the rounding of all coordinates, than Δ by 2³⁰;
-# a coarser grid is no faster (docs/theory/noise.md).
+# The grid step is at most 2⁻⁴⁰ of σ or b, and rounding all coordinates to it moves the value by at
+# most 2⁻³⁰ of Δ; a coarser grid is no faster (docs/theory/noise.md).
 _LOG2_SCALE_OVER_GRID = 40
 _LOG2_SENSITIVITY_OVER_ROUNDING = 30
 _MIN_EXPONENT = -1000
-_MARGIN = 1.0 + 2.0**-40
+_MARGIN = 1.0 + 2.0**-40  # for the rounding of the scale, and of OpenDP's privacy map
 _MAX_CACHED = 64
 
 
@@ -33,33 +33,37 @@ class SecureSampler:
     def add_noise(
         self, values: FloatArray, sensitivity: float, release: Release, n_rows: int = 1
     ) -> FloatArray:
-        """Round the vector to a grid, and add discrete noise on that grid.
+        """Return the vector rounded to a grid, with discrete noise on that grid.
 
-        With ``n_rows`` the vector is one row of a matrix that the release is about.
+        If ``n_rows`` is above 1, the vector is one row of a matrix with so many rows.
         """
-        is_sampled, multiplier = release.sampling_rate < 1.0, release.noise_multiplier
         measurement = self._measurement(
-            release.mechanism, multiplier, sensitivity, values.size, is_sampled, n_rows
+            mechanism=release.mechanism,
+            multiplier=release.noise_multiplier,
+            sensitivity=sensitivity,
+            size=values.size,
+            is_sampled=release.sampling_rate < 1.0,
+            n_rows=n_rows,
         )
         return np.array(measurement(values.tolist()), dtype=np.float64)
 
     def add_integers(
         self, values: NDArray[np.int64], noise: IntegerNoise, release: Release
     ) -> NDArray[np.int64]:
-        """Return the numbers with discrete noise, sampled exactly."""
+        """Return the whole numbers with discrete noise, sampled exactly."""
         measurement = _measurement_on_integers(noise, values.size)
         return np.array(measurement(values.tolist()), dtype=np.int64)
 
 
 class SeededSampler:
-    """NumPy noise; every release name has a stream of its own, so no two share noise."""
+    """NumPy noise from a seed; releases of different names draw from independent streams."""
 
     def __init__(self, seed: np.random.SeedSequence) -> None:
         self._seed = seed
         self._streams: dict[str, np.random.Generator] = {}
 
     def stream(self, name: str) -> np.random.Generator:
-        """Return the stream of a name, which depends on the name and the seed alone."""
+        """Return the generator of a name, whose start depends only on the name and the seed."""
         if name not in self._streams:
             digest = np.frombuffer(hashlib.sha256(name.encode()).digest(), dtype=np.uint32)
             child = np.random.SeedSequence(
@@ -71,7 +75,7 @@ class SeededSampler:
     def add_noise(
         self, values: FloatArray, sensitivity: float, release: Release, n_rows: int = 1
     ) -> FloatArray:
-        """Return the vector with continuous noise."""
+        """Return the vector with continuous noise; ``n_rows`` makes no difference here."""
         name = f"noise of {release.name}"
         stream = self._streams.get(name) or self.stream(name)
         draw = stream.normal if release.mechanism == "gaussian" else stream.laplace
@@ -80,22 +84,21 @@ class SeededSampler:
     def add_integers(
         self, values: NDArray[np.int64], noise: IntegerNoise, release: Release
     ) -> NDArray[np.int64]:
-        """Return the numbers with discrete noise of the law that the secure one has."""
+        """Return the whole numbers with discrete noise, of the same law as the secure noise."""
         stream = self.stream(f"noise of {release.name}")
-        if noise.mechanism == "laplace":  # two geometric times apart
-            leave = -math.expm1(-1.0 / noise.scale)
-            after = stream.geometric(leave, values.size) - stream.geometric(leave, values.size)
-            return values + after
-        numbers, probabilities = noise.law()
-        levels = np.cumsum(probabilities)
-        places = np.searchsorted(levels, stream.random(values.size) * levels[-1], side="right")
-        return values + numbers[np.minimum(places, len(numbers) - 1)]
+        if noise.mechanism == "laplace":  # the difference of two geometric variables
+            p = -math.expm1(-1.0 / noise.scale)
+            return values + (stream.geometric(p, values.size) - stream.geometric(p, values.size))
+        numbers, probabilities = noise.law()  # sampled by inversion of the distribution function
+        cdf = np.cumsum(probabilities)
+        indices = np.searchsorted(cdf, stream.random(values.size) * cdf[-1], side="right")
+        return values + numbers[np.minimum(indices, len(numbers) - 1)]
 
 
 def grid_exponent(
     mechanism: str, multiplier: float, sensitivity: float, size: int, is_sampled: bool = False
 ) -> int:
-    """Return k where the grid of the noise is the multiples of 2^k."""
+    """Return k, where the grid consists of the multiples of 2^k; ``size`` counts coordinates."""
     exponent = math.floor(
         min(
             math.log2(multiplier) + math.log2(sensitivity) - _LOG2_SCALE_OVER_GRID,
@@ -111,12 +114,12 @@ def grid_exponent(
 
 
 def _rounding(mechanism: str, size: int, is_sampled: bool = False) -> float:
-    """Return what the grid adds to Δ, in grid steps.
+    """Return by how much the grid increases Δ, in grid steps.
 
-    Two roundings move a coordinate by at most one step against each other: √d in L2 and d in L1.
-    A sampled record is compared with its absence, so its norm C = Δ/2 may grow by as much and Δ
-    by twice that. Discrete Laplace noise is, in each coordinate, as good as continuous noise with
-    Δ two steps larger.
+    Rounding two vectors of d = ``size`` coordinates changes each coordinate of their difference by
+    at most one step: √d in L2 and d in L1. A sampled record is compared with its absence, so C =
+    Δ/2 grows by √d steps, and Δ by twice that. Discrete Laplace noise is, in each coordinate, as
+    private as continuous noise with Δ two steps larger: 3d in all.
     """
     if mechanism == "laplace":
         return 3.0 * size
@@ -131,10 +134,11 @@ def _measurement(
     is_sampled: bool = False,
     n_rows: int = 1,
 ) -> Any:
-    """Return OpenDP's measurement, its own privacy map checked against the multiplier.
+    """Return OpenDP's measurement: a function that adds noise to a list of ``size`` floats.
 
-    The rows of a matrix are rounded one by one, on grids that may grow with their sensitivities;
-    four times the coordinates pay for that (docs/theory/prefix-sums.md, Lemma 2).
+    OpenDP's own privacy map checks that the noise is enough for the multiplier. Rows of a matrix
+    are rounded one by one, on grids that may grow with their sensitivities; that counts as rounding
+    four times as many coordinates (docs/theory/prefix-sums.md, Lemma 2).
     """
     domain, metrics, make = _opendp("float", size)
     n_rounded = size if n_rows == 1 else 4 * n_rows * size
@@ -143,10 +147,10 @@ def _measurement(
     scale = multiplier * (sensitivity + rounding) * _MARGIN
     if mechanism == "gaussian":
         measurement = make.make_gaussian(domain, metrics.l2_distance(T=float), scale, exponent)
-        promised = 0.5 / multiplier**2
+        promised = 0.5 / multiplier**2  # zero-concentrated differential privacy ρ
     else:
         measurement = make.make_laplace(domain, metrics.l1_distance(T=float), scale, exponent)
-        promised = 1.0 / multiplier
+        promised = 1.0 / multiplier  # pure ε
     claimed = measurement.map(sensitivity)
     _check_promise(claimed, promised, f"{mechanism} noise")
     return measurement
@@ -156,7 +160,7 @@ def _measurement(
 def _opendp(kind: str, size: int) -> tuple[Any, Any, Any]:
     """Return OpenDP's domain of vectors, and its modules of metrics and of measurements.
 
-    Its prelude loads plugins for much else, in half a second.
+    OpenDP's prelude is not imported, because it takes half a second.
     """
     from opendp import domains, measurements, metrics
     from opendp.mod import enable_features
@@ -168,6 +172,7 @@ def _opendp(kind: str, size: int) -> tuple[Any, Any, Any]:
 
 
 def _check_promise(claimed: float, promised: float, what: str) -> None:
+    """Raise an error if OpenDP's privacy loss exceeds the loss that the accounting assumes."""
     if not claimed <= promised:
         raise AssertionError(
             f"OpenDP states a privacy loss of {claimed!r} for {what}, above the promised "
@@ -176,7 +181,7 @@ def _check_promise(claimed: float, promised: float, what: str) -> None:
 
 
 def _measurement_on_integers(noise: IntegerNoise, size: int) -> Any:
-    """Return OpenDP's measurement of whole numbers, its privacy map checked against the scale."""
+    """Return OpenDP's measurement of ``size`` whole numbers, checked as in `_measurement`."""
     domain, metrics, make = _opendp("i64", size)
     scale = noise.scale
     if noise.mechanism == "gaussian":
@@ -194,7 +199,7 @@ Seed = int | np.integer | np.random.RandomState | np.random.Generator | np.rando
 
 
 def seed_sequence(random_state: Seed) -> np.random.SeedSequence:
-    """Return the root of all streams; a generator is advanced, so that it never repeats them."""
+    """Return the seed of all streams; a generator is advanced, so the next seed differs."""
     if isinstance(random_state, np.random.SeedSequence):
         return random_state.spawn(1)[0]
     if isinstance(random_state, np.random.Generator):
@@ -206,17 +211,17 @@ def seed_sequence(random_state: Seed) -> np.random.SeedSequence:
     return np.random.SeedSequence([int(word) for word in words])
 
 
-# Pays for the rounding of the division by the sensitivities, for quotients up to 2²⁸; whoever plans
-# a per-coordinate release refuses public facts that allow for more.
+# Sensitivity of a value in units of its sensitivities, with a margin for rounding quotients up to
+# `MAX_QUOTIENT`; plans with such releases refuse public facts that allow larger ones.
 UNIT_SENSITIVITY = 1.0 + 2.0**-24
 MAX_QUOTIENT = 2.0**28
 
-# Beyond it a sum with noise could leave the range of 64 bits.
+# Largest count: with noise a larger one could leave the range of 64 bits.
 MAX_INTEGER = 2.0**61
 
 
 def check_value(values: FloatArray, bounds: FloatArray | None = None) -> None:
-    """Refuse a value that is empty or not finite, and sensitivities that do not fit it."""
+    """Refuse a value that is empty or not finite, and sensitivities ``bounds`` that do not fit."""
     if values.size == 0:
         raise InputError("value must have at least one entry.")
     if not np.isfinite(values).all():
@@ -228,14 +233,14 @@ def check_value(values: FloatArray, bounds: FloatArray | None = None) -> None:
             f"sensitivity must be a number or have the shape of the value, {values.shape}, "
             f"got shape {bounds.shape}."
         )
-    is_enough = bounds >= 0.0 if bounds.ndim else bounds > 0.0
-    if not (is_enough & (bounds < np.inf)).all():
+    is_allowed = bounds >= 0.0 if bounds.ndim else bounds > 0.0
+    if not (is_allowed & (bounds < np.inf)).all():
         allowed = "at least 0 and finite everywhere" if bounds.ndim else "positive and finite"
         raise InputError(f"sensitivity must be {allowed}, got {bounds!r}.")
 
 
 def check_integers(counts: ArrayLike) -> NDArray[np.int64]:
-    """Return whole numbers as an array, empty ones and those that are none refused."""
+    """Return counts as an array; refuse an empty array, other than integers, and huge numbers."""
     values = np.asarray(counts)
     if values.dtype.kind not in "iu":
         raise InputTypeError(f"counts must be whole numbers, got {values.dtype}.")
@@ -246,17 +251,17 @@ def check_integers(counts: ArrayLike) -> NDArray[np.int64]:
     return values.astype(np.int64)
 
 
-# What discrete Gaussian noise has of variance beyond what is paid for, so that it is no worse than
-# continuous noise but for a factor below exp(2e-12): docs/theory/noise.md.
+# Extra variance of discrete Gaussian noise, which makes it as private as continuous noise up to a
+# factor below exp(2e-12): docs/theory/noise.md.
 _SPARE_VARIANCE = 1.5625
 
 
 def noise_on_integers(release: Release) -> IntegerNoise:
-    """Return the law of the noise on counts of disjoint cells, of which a record moves two.
+    """Return the law of the noise that a release adds to counts of disjoint cells.
 
-    With the noise multiplier z its scale is 2z for discrete Laplace noise. For Gaussian noise,
-    which is accounted for as if it were continuous, it is √(2z² + 1.5625). Both are larger by a
-    relative 2⁻⁴⁰.
+    A record moves two counts by one: by 2 in L1, √2 in L2. So with noise multiplier z the scale is
+    2z for discrete Laplace noise, and √(2z² + 1.5625) for Gaussian noise, which is accounted for
+    as if it were continuous. Both scales are increased by a relative 2⁻⁴⁰.
     """
     if release.sampling_rate < 1.0 or release.mechanism == "laplace":
         raise UnsupportedMechanismError(

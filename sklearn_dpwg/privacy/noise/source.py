@@ -34,67 +34,64 @@ from sklearn_dpwg.privacy.noise.samplers import (
 )
 from sklearn_dpwg.privacy.release import Draw, Mechanism, Release
 
-# The group that alone pays for a draw, if any.
+# Number of the group whose records alone a draw reads; None if it may read several groups.
 Payer = int | None
 Shape = tuple[int, ...]
 
 
 class PaidDraws:
-    """Counts draws against the releases of a plan, and refuses those beyond it."""
+    """Counts draws of noise, and refuses a draw that the releases of the plan do not pay for."""
 
     def __init__(self, releases: Sequence[Release]) -> None:
-        self._allowed: Counter[Release] = Counter()
+        self._allowed: Counter[Release] = Counter()  # numbers of draws that the plan pays for
         for release in releases:
             if type(release) is not Release:
                 raise InputTypeError(
                     f"releases must hold Releases and nothing else, got {release!r}."
                 )
             self._allowed[release] += release.max_count
-        self._spent: Counter[Release] = Counter()
-        self._spent_by: Counter[tuple[Release, int]] = Counter()
-        self._samples: Counter[Release] = Counter()
+        self._n_draws: Counter[Release] = Counter()
+        self._n_draws_of_payer: Counter[tuple[Release, int]] = Counter()
+        self._n_unused_samples: Counter[Release] = Counter()
         self.draws: list[Draw] = []
 
     def add_sample(self, release: Release) -> None:
-        """Count a sample, which the next draw of a sampled release uses up."""
-        if type(release) is not Release or release not in self._allowed:
-            self._refuse(release)
-        self._samples[release] += 1
+        """Count a Poisson sample; the next draw of the release uses up all samples before it."""
+        self._check_is_planned(release)
+        self._n_unused_samples[release] += 1
 
     def spend(
         self, release: Release, mechanism: Mechanism, shape: Shape, payer: Payer = None
     ) -> None:
-        """Count a draw against the plan before the noise exists, or refuse it."""
-        # a subclass could claim to equal what was paid for
-        if type(release) is not Release or release not in self._allowed:
-            self._refuse(release)
+        """Count a draw before its noise is drawn; raise an error if the plan does not allow it."""
+        self._check_is_planned(release)
         if release.mechanism != mechanism:
             raise PlanExceededError(
                 f"The plan pays for {release.mechanism} noise on {release.name!r}, not {mechanism}."
             )
         n_allowed = self._allowed[release]
-        if self._spent[release] >= n_allowed:
+        if self._n_draws[release] >= n_allowed:
             raise PlanExceededError(
                 f"The plan pays for {n_allowed} draw{'s' * (n_allowed > 1)} of {release.name!r}, "
                 "and all were made."
             )
-        # Laplace releases of batches, each of which is read once, need no count by group
+        # batches are disjoint, so Laplace releases of batches need no count for each group
         if release.draws_per_record is not None and release.mechanism == "gaussian":
             self._check_payer(release, payer, n_allowed)
-        if release.sampling_rate < 1.0 and self._samples[release] == 0:
+        if release.sampling_rate < 1.0 and self._n_unused_samples[release] == 0:
             raise PlanExceededError(
                 f"The plan pays for draws of {release.name!r} from samples of their own, and no "
                 "sample was drawn for this one."
             )
-        self._spent[release] += 1
+        self._n_draws[release] += 1
         if payer is not None:
-            self._spent_by[release, int(payer)] += 1
+            self._n_draws_of_payer[release, int(payer)] += 1
         if release.sampling_rate < 1.0:
-            self._samples[release] = 0
+            self._n_unused_samples[release] = 0
         self.draws.append(Draw(release, shape))
 
     def _check_payer(self, release: Release, payer: Payer, n_allowed: int) -> None:
-        """Refuse a draw without a payer, or of one who has paid for as many as a record may."""
+        """Refuse a draw if records pay for only some draws and no payer has a draw left."""
         if release.paid_count == release.max_count:
             return
         if payer is None:
@@ -104,23 +101,26 @@ class PaidDraws:
             )
         payer = whole_number(payer, "payer", least=0)
         # a plan may hold the same release several times
-        most = release.paid_count * (n_allowed // release.max_count)
-        if self._spent_by[release, payer] >= most:
+        max_draws = release.paid_count * (n_allowed // release.max_count)
+        if self._n_draws_of_payer[release, payer] >= max_draws:
             raise PlanExceededError(
-                f"The plan pays for {most} draw{'s' * (most > 1)} of {release.name!r} by a group, "
-                f"and group {payer} has paid for all of them."
+                f"The plan pays for {max_draws} draw{'s' * (max_draws > 1)} of {release.name!r} by "
+                f"a group, and group {payer} has paid for all of them."
             )
 
-    def _refuse(self, release: Release) -> NoReturn:
+    def _check_is_planned(self, release: Release) -> None:
         """Refuse a release that the plan does not hold."""
-        known = sorted({repr(allowed.name) for allowed in self._allowed}) or ["nothing"]
+        # a subclass could override equality, and so pass for a planned release
+        if type(release) is Release and release in self._allowed:
+            return
+        planned_names = sorted({repr(planned.name) for planned in self._allowed}) or ["nothing"]
         raise PlanExceededError(
-            f"The plan does not hold {release!r}; it pays for {', '.join(known)}."
+            f"The plan does not hold {release!r}; it pays for {', '.join(planned_names)}."
         )
 
 
 class NeverCopied:
-    """What cannot be copied or pickled, as a copy would repeat noise that is yet to be drawn."""
+    """Base class that refuses copies and pickles: a copy would draw the same noise again."""
 
     def __reduce__(self) -> NoReturn:
         raise InputTypeError(
@@ -129,30 +129,30 @@ class NeverCopied:
 
 
 class GaussianRows(NeverCopied):
-    """Adds Gaussian noise to the rows of a matrix, of which one record moves several.
+    """Adds Gaussian noise to a matrix row by row, where one record may move several rows.
 
-    Made by `NoiseSource.gaussian_rows`. The release is about the whole matrix: it is one Gaussian
-    mechanism, however its rows follow from earlier noisy rows, and fewer rows cost as much as all.
+    `NoiseSource.gaussian_rows` makes it. The whole matrix is one Gaussian mechanism, also if rows
+    are computed from earlier noisy rows, and fewer rows cost as much as all.
     """
 
     def __init__(self, sampler: Sampler, release: Release, shape: tuple[int, int]) -> None:
         self._sampler = sampler
         self._release = release
         self._n_rows, self._row_shape = shape[0], shape[1:]
-        self._n_left = self._n_rows
-        self._sensitivity = 0.0  # of the last row
+        self._n_rows_left = self._n_rows
+        self._sensitivity = 0.0  # that of the last row
 
     def add(self, row: FloatArray, sensitivity: float) -> FloatArray:
-        """Return the next row, which may depend on the noisy rows before it, with noise.
+        """Return the next row of the matrix with Gaussian noise.
 
-        The sensitivity says by how much a record that moves this row and none before it moves all
-        rows together, in the L2 norm. It may follow from the noisy rows before it; it must not
-        decrease. Where the row or the sensitivity is refused nothing is drawn.
+        The sensitivity bounds, in the L2 norm, how far a record moves all rows together if it
+        moves this row and none before it. It must not decrease from row to row. The row and the
+        sensitivity may depend on earlier noisy rows. No noise is drawn if either is refused.
         """
         row = np.asarray(row, dtype=np.float64)
         if row.shape != self._row_shape:
             raise InputError(f"row must have shape {self._row_shape}, got shape {row.shape}.")
-        # one product sees NaN and infinity in less time than numpy.isfinite takes
+        # the product is not finite if an entry is not; this is faster than numpy.isfinite
         if not math.isfinite(row.dot(row)):
             raise InputError("row must be finite, got NaN, infinity or numbers near it.")
         sensitivity = float(sensitivity)
@@ -164,17 +164,17 @@ class GaussianRows(NeverCopied):
                 f"{self._sensitivity!r}."
             )
         self._sensitivity = sensitivity
-        if self._n_left == 0:
+        if self._n_rows_left == 0:
             raise PlanExceededError(
                 f"The plan pays for {self._n_rows} row{'s' * (self._n_rows > 1)} of "
                 f"{self._release.name!r}, and all were released."
             )
-        self._n_left -= 1
+        self._n_rows_left -= 1
         return self._sampler.add_noise(row, self._sensitivity, self._release, self._n_rows)
 
 
 class NoiseSource(NeverCopied):
-    """Adds noise to values, and refuses what the plan has not paid for.
+    """Adds noise to values, and refuses draws that the plan does not pay for.
 
     Parameters
     ----------
@@ -184,15 +184,15 @@ class NoiseSource(NeverCopied):
         for tests and demonstrations only: the guarantee is void for whoever knows the seed, sees
         two results drawn from the same seed (clones, folds, refits), or holds the estimator.
     releases : sequence of Release, default=()
-        What the plan has paid for. A draw that matches none of them is refused, so nothing can
-        be drawn with the default.
+        The releases that the plan pays for. A draw for any other release is refused, so the
+        default allows no draw.
 
     Raises
     ------
     PlanExceededError
-        By every method, if the plan holds no such release, or no more of them.
+        By every method, if the plan does not hold the release or all its draws were made.
     ValueError
-        By every method, if an argument is out of range. Nothing is drawn in either case.
+        By every method, if an argument is out of range. After either error no noise was drawn.
 
     Warns
     -----
@@ -201,8 +201,8 @@ class NoiseSource(NeverCopied):
 
     Notes
     -----
-    A copy would draw the same seeded noise again and forget what was drawn, so copying and
-    pickling are refused.
+    Copying and pickling are refused: a copy would draw the same seeded noise again, and draws of
+    the original would not count for it.
 
     Examples
     --------
@@ -221,7 +221,7 @@ class NoiseSource(NeverCopied):
         if hasattr(self, "_paid"):
             raise RuntimeError("a NoiseSource is made once: what it may draw was fixed then.")
         self._paid = PaidDraws(releases)
-        # called with the number of draws before each, itself included: for progress
+        # for progress: called before each draw with the number of draws, this one included
         self.on_draw: Callable[[int], None] | None = None
         self._sampler: Sampler
         if random_state is None:
@@ -244,60 +244,56 @@ class NoiseSource(NeverCopied):
 
     @property
     def draws(self) -> tuple[Draw, ...]:
-        """Every draw so far, in order; each names the release it was counted against."""
+        """All draws so far, in order; a draw names the release that paid for it."""
         return tuple(self._paid.draws)
 
     @property
     def rng(self) -> np.random.Generator:
-        """Randomness that may become known, as who joins a sample must not: groups, splits."""
+        """Generator for choices that may become public (groups, splits), never for samples."""
         return self._rng
 
     def secret_rng(self, purpose: str) -> np.random.Generator:
-        """Return a generator of its own for choices that must stay secret.
+        """Return a separate generator for choices that must stay secret.
 
         Parameters
         ----------
         purpose : str
-            What is chosen; a seeded source has one generator a purpose.
+            What is chosen. A seeded source has one generator for each purpose.
 
         Returns
         -------
         numpy.random.Generator
-            Without a seed one of 256 bits of the operating system's entropy.
+            Without a seed a new one, from 256 bits of the operating system's entropy.
         """
         if isinstance(self._sampler, SeededSampler):
             return self._sampler.stream(purpose)
         return np.random.default_rng(secrets.randbits(256))
 
     def poisson_sample(self, release: Release, *, by_place: bool = False) -> PoissonSample:
-        """Draw who joins the next draw of a sampled release; the coins stay secret.
+        """Draw which records the next draw of a sampled release reads; they stay secret.
 
         Parameters
         ----------
         release : Release
-            A release of the plan; its ``sampling_rate`` is each record's probability.
+            A release of the plan; each record joins with probability ``sampling_rate``.
         by_place : bool, default=False
-            Whether a record's coin is that of its place among all, not of its rank in its group.
+            Whether a record's position among all records decides, not its rank in its group.
 
         Returns
         -------
         PoissonSample
-            A coin for every record; a draw of a sampled release uses one up, or is refused.
+            Tells which records join. The next draw of the release uses the sample up, and is
+            refused without one.
         """
         self._paid.add_sample(release)
         if isinstance(self._sampler, SeededSampler):
             key = self._sampler.stream("coins of samples").bytes(32)
         else:
             key = secrets.randbits(256).to_bytes(32, "little")
-        return PoissonSample(release.sampling_rate, key, by_place)
+        return PoissonSample(rate=release.sampling_rate, key=key, by_place=by_place)
 
     def gaussian(
-        self,
-        value: ArrayLike,
-        *,
-        sensitivity: ArrayLike,
-        release: Release,
-        payer: Payer = None,
+        self, value: ArrayLike, *, sensitivity: ArrayLike, release: Release, payer: Payer = None
     ) -> FloatArray:
         """Add Gaussian noise, independent in every coordinate.
 
@@ -306,15 +302,15 @@ class NoiseSource(NeverCopied):
         value : array-like
             What to release, finite, of any shape.
         sensitivity : float or array-like
-            A number: by how much one record can move the value in the L2 norm. An array of the
-            value's shape: one record can move only one coordinate, whichever, and coordinate j by
-            at most ``sensitivity[j]``; then every coordinate has noise in proportion to its own.
+            A number bounds how far one record moves the value in the L2 norm. An array of the
+            value's shape is for a value of which one record moves only one coordinate, any one:
+            coordinate j by at most ``sensitivity[j]``, to which its noise is proportional.
         release : Release
-            The release of the plan that this draw is, with ``mechanism="gaussian"``.
+            The release of the plan that pays for this draw, with ``mechanism="gaussian"``.
         payer : int, optional
-            Number of the group whose records alone the value is computed from. A release whose
-            ``draws_per_record`` is below ``max_count`` needs it, and any payer's draws are at most
-            that many.
+            Number of the group whose records alone the value is computed from. Required if the
+            ``draws_per_record`` of the release is below ``max_count``: it bounds the draws of
+            each payer.
 
         Returns
         -------
@@ -324,11 +320,11 @@ class NoiseSource(NeverCopied):
 
         Notes
         -----
-        A coordinate whose sensitivity is exactly 0 is returned as it is (docs/theory/noise.md); a
-        single sensitivity of 0 is refused, as it is a bug more often than a fact.
+        In an array, a coordinate with sensitivity exactly 0 gets no noise (docs/theory/noise.md).
+        A number 0 is refused, because it is more often a bug than a fact.
 
-        For a release with ``sampling_rate`` below 1 the sensitivity is that without sampling, 2C
-        with C the largest norm of one record's contribution (see `Release`), and the value is
+        For a release with ``sampling_rate`` below 1 the sensitivity is that without sampling: 2C,
+        with C the largest norm of one record's contribution (see `Release`). The value must be
         computed from the last sample that `poisson_sample` drew for the release.
         """
         return self._add_noise(value, sensitivity, release, "gaussian", payer)
@@ -336,19 +332,19 @@ class NoiseSource(NeverCopied):
     def gaussian_in_units(
         self, value: ArrayLike, *, units: ArrayLike, sensitivity: float, release: Release
     ) -> FloatArray:
-        """Add Gaussian noise in proportion to a unit of each coordinate.
+        """Add Gaussian noise that is proportional, in each coordinate, to a unit.
 
         Parameters
         ----------
         value : array-like
             What to release, finite, at least one-dimensional.
         units : array-like
-            Positive and finite, of the value's shape.
+            Unit of each coordinate, positive and finite, of the value's shape.
         sensitivity : float
-            By how much one record can move ``value / units`` in the L2 norm; for a sampled release
-            2C with C the largest norm of what one record adds.
+            Bound on how far one record moves ``value / units`` in the L2 norm; for a sampled
+            release 2C, with C the largest norm of one record's contribution.
         release : Release
-            The Gaussian release of the plan that this draw is.
+            The release of the plan that pays for this draw, with ``mechanism="gaussian"``.
 
         Returns
         -------
@@ -356,18 +352,20 @@ class NoiseSource(NeverCopied):
             The value with noise of standard deviation
             ``units * release.noise_multiplier * sensitivity``.
         """
-        values, scales = np.array(value, dtype=np.float64), np.array(units, dtype=np.float64)
+        values, unit_array = np.array(value, dtype=np.float64), np.array(units, dtype=np.float64)
         check_value(values, np.array(sensitivity, dtype=np.float64))
-        is_unit = (scales > 0.0) & (scales < np.inf)
-        if values.ndim == 0 or scales.shape != values.shape or not is_unit.all():
+        is_allowed = (unit_array > 0.0) & (unit_array < np.inf)
+        if values.ndim == 0 or unit_array.shape != values.shape or not is_allowed.all():
             raise InputError(
                 f"units must be positive and finite and have the shape of the value, "
                 f"{values.shape}, got {units!r}."
             )
         self._spend(release, "gaussian", values.shape)
-        moved = UNIT_SENSITIVITY * float(sensitivity)
-        noisy = self._sampler.add_noise((values / scales).reshape(-1), moved, release)
-        return np.asarray(noisy.reshape(values.shape) * scales)
+        quotients = (values / unit_array).reshape(-1)
+        # with room for the rounding of the division
+        padded_sensitivity = UNIT_SENSITIVITY * float(sensitivity)
+        noisy_quotients = self._sampler.add_noise(quotients, padded_sensitivity, release)
+        return np.asarray(noisy_quotients.reshape(values.shape) * unit_array)
 
     def laplace(self, value: ArrayLike, *, sensitivity: ArrayLike, release: Release) -> FloatArray:
         """Add Laplace noise, independent in every coordinate.
@@ -377,9 +375,9 @@ class NoiseSource(NeverCopied):
         value : array-like
             What to release, finite, of any shape.
         sensitivity : float or array-like
-            As for `gaussian`, the number in the L1 norm.
+            As for `gaussian`, but a number is in the L1 norm.
         release : Release
-            The release of the plan that this draw is, with ``mechanism="laplace"``.
+            The release of the plan that pays for this draw, with ``mechanism="laplace"``.
 
         Returns
         -------
@@ -390,41 +388,41 @@ class NoiseSource(NeverCopied):
         return self._add_noise(value, sensitivity, release, "laplace")
 
     def integers(self, counts: ArrayLike, *, release: Release) -> NDArray[np.int64]:
-        """Add noise on the whole numbers to counts, independent in every coordinate.
+        """Add whole-number noise to counts, independent in every coordinate.
 
         Parameters
         ----------
         counts : array-like of int
-            Numbers of records in disjoint cells, of which a record moves at most two, each by one;
-            of any shape.
+            Numbers of records in disjoint cells, of any shape. Replacing a record changes at most
+            two counts, each by one.
         release : Release
-            The release of the plan that this draw is, with ``mechanism="discrete-laplace"`` or
-            ``"gaussian"``, not sampled.
+            The release of the plan that pays for this draw, with ``mechanism="discrete-laplace"``
+            or ``"gaussian"``, not sampled.
 
         Returns
         -------
         ndarray of int64
-            The numbers with discrete noise; an `IntegerNoise` is its law.
+            The counts with discrete noise, of the same shape.
         """
-        whole, law = check_integers(counts), noise_on_integers(release)
-        self._spend(release, release.mechanism, whole.shape)
-        noisy = self._sampler.add_integers(whole.reshape(-1), law, release)
-        return noisy.reshape(whole.shape)
+        integers, noise = check_integers(counts), noise_on_integers(release)
+        self._spend(release, release.mechanism, integers.shape)
+        noisy_counts = self._sampler.add_integers(integers.reshape(-1), noise, release)
+        return noisy_counts.reshape(integers.shape)
 
     def gaussian_rows(self, shape: tuple[int, int], *, release: Release) -> GaussianRows:
-        """Begin one Gaussian release of a matrix whose rows become known one after another.
+        """Begin one Gaussian release of a matrix whose rows are computed one after another.
 
         Parameters
         ----------
         shape : tuple of int
-            Rows and columns of the matrix, both at least 1. Rows may be left out at the end.
+            Numbers of rows and columns, both at least 1. The last rows may be left out.
         release : Release
-            The release of the plan that the whole matrix is, with ``mechanism="gaussian"``.
+            The release of the plan that pays for the matrix, with ``mechanism="gaussian"``.
 
         Returns
         -------
         GaussianRows
-            Adds noise to the rows; it counts as one draw, spent here, of all rows.
+            Adds noise to the rows. All rows together are one draw, which is counted here.
         """
         n_rows = whole_number(shape[0], "the number of rows", least=1)
         n_columns = whole_number(shape[1], "the number of columns", least=1)
@@ -439,6 +437,7 @@ class NoiseSource(NeverCopied):
     def _spend(
         self, release: Release, mechanism: Mechanism, shape: Shape, payer: Payer = None
     ) -> None:
+        """Count a draw, or refuse it, and report progress; call this before noise is drawn."""
         self._paid.spend(release, mechanism, shape, payer)
         if self.on_draw is not None:
             self.on_draw(len(self._paid.draws))
@@ -451,17 +450,19 @@ class NoiseSource(NeverCopied):
         mechanism: Mechanism,
         payer: Payer = None,
     ) -> FloatArray:
+        """Return the value with noise; the arguments are those of `gaussian` and `laplace`."""
         values = np.array(value, dtype=np.float64)
-        bounds = np.array(sensitivity, dtype=np.float64)
-        check_value(values, bounds)
+        sensitivities = np.array(sensitivity, dtype=np.float64)
+        check_value(values, sensitivities)
         self._spend(release, mechanism, values.shape, payer)
         flat = values.reshape(-1)
-        if bounds.ndim == 0:
-            flat = self._sampler.add_noise(flat, float(bounds), release)
-        elif (moves := bounds.reshape(-1) > 0.0).any():
-            units = bounds.reshape(-1)[moves]
-            noisy = self._sampler.add_noise(flat[moves] / units, UNIT_SENSITIVITY, release)
-            flat[moves] = noisy * units
+        if sensitivities.ndim == 0:
+            flat = self._sampler.add_noise(flat, float(sensitivities), release)
+        elif (is_sensitive := sensitivities.reshape(-1) > 0.0).any():
+            # coordinates in units of their own sensitivities have a common one
+            units = sensitivities.reshape(-1)[is_sensitive]
+            noisy = self._sampler.add_noise(flat[is_sensitive] / units, UNIT_SENSITIVITY, release)
+            flat[is_sensitive] = noisy * units
         if values.ndim == 0:
             return float(flat[0])  # type: ignore[return-value]
         return flat.reshape(values.shape)

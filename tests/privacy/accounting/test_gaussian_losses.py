@@ -57,6 +57,6 @@ def test_a_search_that_begins_on_a_coarse_grid_ends_where_one_on_the_fine_grid_d
     ]
     budget = Budget(epsilon, 1e-6)
     result = [each.noise_multiplier for each in calibrate(releases, budget)]
-    monkeypatch.setattr(calibration, "_by_secants", lambda *facts: None)
+    monkeypatch.setattr(calibration, "_root_by_secants", lambda *facts: None)
     bracketed = [each.noise_multiplier for each in calibrate(releases, budget)]
     np.testing.assert_allclose(result, bracketed, rtol=4e-6)
