@@ -203,30 +203,10 @@ def make_worst_group_classification(
 
     Notes
     -----
-    *Groups.* All groups share finitely many rows x_k that span the space; group i meets x_k with
-    probability q_ik and sees class 1 there with probability p_ik. With a_k = w·x_k its risk is
-
-        L_i(w) = Σ_k q_ik (log(1 + exp a_k) − p_ik a_k).
-
-    *Backwards.* Choose w* and weights λ, positive on the hard groups and 0 on the easy ones. With
-    a_k at w* write s_k = 1/(1 + exp(−a_k)), M_i = Σ_k q_ik s_k (1 − s_k) x_k x_kᵀ for the Hessian
-    and H_i = Σ_k q_ik (log(1 + exp a_k) − s_k a_k) for the risk if the logistic model were true. A
-    hard group gets, for some vector g_i and t_i = M_i⁻¹ g_i,
-
-        p_ik = s_k + s_k (1 − s_k) x_k·t_i,  so that  ∇L_i(w*) = −g_i,  L_i(w*) = H_i − g_i·w*.
-
-    These are probabilities where ``|x_k·t_i| ≤ 1``. Let H be the λ-mean of the H_i and take ν ≥ 0,
-    with ν = 0 unless ‖w*‖ is the radius R. Choose
-
-        g_i = ((H_i − H)/‖w*‖² + ν) w* + u_i,  u_i orthogonal to w*,  Σ λ_i u_i = 0.
-
-    Then L_i(w*) = H − ν‖w*‖² =: v for every hard group, and Σ λ_i ∇L_i(w*) = −ν w*. The three parts
-    of t_i have a quarter, a quarter and half of the room: the first by mixing the q_i with the
-    uniform distribution, which sends H_i − H to 0, the others by scaling ν and the u_i. An easy
-    group meets the rows by the mixture Σ λ_i q_ik, and half of its label noise is taken away, which
-    is at least twice ν‖w*‖², so its risk is below v.
-
-    *Optimal.* For every w with ‖w‖ ≤ R, by convexity and as w*·w ≤ R² = ‖w*‖² where ν > 0,
+    All groups share finitely many rows and meet them with probabilities of their own. The weights
+    w* and the least favourable mixture λ are chosen first, the probabilities of class 1 after them:
+    at w* every hard group has the risk v, and ``Σ λ_i ∇L_i(w*) = −ν w*`` with ν = 0 unless w* is on
+    the sphere; easy groups have less than v. So for every w in the ball, by convexity,
 
         max_i L_i(w) ≥ Σ λ_i L_i(w) ≥ v − ν w*·(w − w*) ≥ v = max_i L_i(w*).
 

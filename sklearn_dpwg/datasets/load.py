@@ -222,11 +222,6 @@ def _stops(frame: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _hourly_earnings(frame: pd.DataFrame) -> pd.DataFrame:
-    """Add age squared, as earnings rise and then fall with age."""
-    return frame.assign(**{"age squared": frame["age"] ** 2})
-
-
 def _weekly_wages(frame: pd.DataFrame) -> pd.DataFrame:
     """Take the logarithm of the wage, and add squared experience (Mincer)."""
     squared = frame["experience"].clip(lower=0) ** 2
@@ -235,7 +230,8 @@ def _weekly_wages(frame: pd.DataFrame) -> pd.DataFrame:
 
 _DERIVED: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "adult": _adult,
-    "cps-hourly-earnings": _hourly_earnings,
+    # earnings rise and then fall with age
+    "cps-hourly-earnings": lambda frame: frame.assign(**{"age squared": frame["age"] ** 2}),
     "cps-weekly-wages": _weekly_wages,
     "law-school": _law_school,
     "minneapolis-stops": _stops,

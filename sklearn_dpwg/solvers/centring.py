@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, reduce
 from operator import sub
@@ -297,11 +296,6 @@ def releases_before(problem: Problem, mu: float) -> tuple[Release, ...]:
         Release(name, "gaussian", 1.0 / (mu * math.sqrt(fraction)), 1)
         for name, fraction in centring_fractions(problem).items()
     )
-
-
-def after_centring(releases: Sequence[Release]) -> tuple[Release, ...]:
-    """Return a plan's releases without those that centre rows."""
-    return tuple(release for release in releases if release.name not in BEFORE)
 
 
 def release_centre(plan: Plan, limit: GradientClip, data: Risks, noise: NoiseSource) -> Centring:

@@ -229,7 +229,8 @@ class PhaseGame(Game):
         if self.has_parts:
             weights_release, *risk_releases = plan.releases[index : index + 1]
         else:
-            weights_release, *risk_releases = centring.after_centring(plan.releases)
+            phase_releases = [one for one in plan.releases if one.name not in centring.BEFORE]
+            weights_release, *risk_releases = phase_releases
             if plan.problem.fresh_calls:
                 payer = index
                 schedule = schedule.for_fresh_records(plan.problem, data.group_sizes)
@@ -331,11 +332,6 @@ def _solved_problem(problem: Problem, budget: Budget, solver: PhasedERM) -> Prob
     return centring.centred_problem(problem, GradientClip(clip_norm))
 
 
-def passes_of_a_phase(problem: Problem) -> int:
-    """Return the usual cost of a phase in passes over the rows; Hessians cost by their weights."""
-    return 12 + problem.n_weights // 8
-
-
 def _possible_schedules(
     problem: Problem, mu: float, solver: PhasedERM
 ) -> Iterator[tuple[rounds.PhaseSchedule, FloatArray]]:
@@ -347,7 +343,8 @@ def _possible_schedules(
         most = max(n_calls, min(MAX_PHASES, *problem.queue_sizes) // n_calls * n_calls)
         counts = sorted({min(most, math.ceil(count / n_calls) * n_calls) for count in counts})
     elif solver.n_phases is None:
-        most = max(1, solver.max_passes // passes_of_a_phase(problem))
+        passes_of_a_phase = 12 + problem.n_weights // 8  # usually; Hessians cost by their weights
+        most = max(1, solver.max_passes // passes_of_a_phase)
         counts = [count for count in counts if count <= most]
     fractions = RISK_FRACTIONS if solver.risk_fraction is None else (float(solver.risk_fraction),)
     for n_phases in counts:
