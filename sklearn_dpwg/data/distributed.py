@@ -57,6 +57,11 @@ def options(
     insecure : bool, default=False
         Whether to accept connections without encryption beyond this machine: records and exact sums
         travel through them, and whoever reaches the scheduler can read both and run code.
+
+    Yields
+    ------
+    None
+        Nothing; the options count until the block is left.
     """
     seconds = positive_finite(pass_timeout, "pass_timeout")
     token = _CURRENT.set((client, seconds, insecure is True))

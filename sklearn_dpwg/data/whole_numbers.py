@@ -62,7 +62,7 @@ def whole_sums(
     n_entries = (rows.nnz // max(n_records, 1)) if is_sparse else n_features
     n_rows = max(1, min(max(ENTRIES_PER_BLOCK // max(n_entries, 1), MIN_ROWS), BLOCK_ROWS))
     n_levels, most_rows = (2, BLOCK_ROWS >> FINE_BITS) if is_fine else (1, BLOCK_ROWS)
-    loss_unit, slope_unit = _units(loss, _power_of_score(weights, intercepts), loss_clip)
+    loss_unit, slope_unit = _units(loss, weights, intercepts, loss_clip)
     slope_unit *= 2.0**-FINE_BITS if is_fine else 1.0
     matrix = weights if is_fine else cut_weights(weights)
     starts = records.starts[filled := np.flatnonzero(np.diff(records.starts))]
@@ -187,15 +187,13 @@ def exact_scores(rows: Any, weights: FloatArray) -> FloatArray:
     return np.asarray(rows @ first.T + rows @ cut_weights(weights - first).T)
 
 
-def _power_of_score(weights: FloatArray, intercepts: FloatArray) -> int:
-    """Return the least exponent e >= 0 such that no score exceeds ``4**e``."""
-    score = float(np.linalg.norm(weights)) + float(np.linalg.norm(intercepts))
-    return math.ceil(math.log(max(score, 1.0), 4.0)) if score < math.inf else 0
-
-
-def _units(loss: Loss, power: int, loss_clip: float) -> tuple[float, float]:
+def _units(
+    loss: Loss, weights: FloatArray, intercepts: FloatArray, loss_clip: float
+) -> tuple[float, float]:
     """Return the units of losses and slopes, which depend on public numbers alone."""
-    constants = _constants(loss, power)
+    score = float(np.linalg.norm(weights)) + float(np.linalg.norm(intercepts))
+    power = math.ceil(math.log(max(score, 1.0), 4.0)) if score < math.inf else 0
+    constants = _constants(loss, power)  # for scores up to 4**power, which is at least `score`
     largest = max(abs(constants.infimum), abs(min(constants.supremum, loss_clip)))
     return unit_of(largest, LOSS_BITS), unit_of(constants.lipschitz, SLOPE_BITS)
 

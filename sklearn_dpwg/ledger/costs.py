@@ -254,7 +254,7 @@ def _visit(part: Any) -> _Inside:
     """Return all fits inside a part of a fitted object, those of its final model last."""
     if type(part) is FrozenEstimator:
         return _visit(part.estimator)
-    inside = _Inside(folds.folds_outside(part), folds.folds_groupings(part))
+    inside = _Inside(*folds.folds_inside(part))
     steps = _steps(part)
     if isinstance(part, list | tuple):
         for one in part:

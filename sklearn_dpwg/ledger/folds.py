@@ -33,15 +33,11 @@ _MOVES = (
 SEVERAL_FITS = f"who is in which fit, where labels or other private values decide: {_MOVES}"
 
 
-def folds_outside(part: Any) -> list[str]:
-    """Describe every splitter in an estimator whose folds public facts alone do not decide."""
-    each = [_outside(cv, type(owner).__name__, owner) for owner, cv in _folds_in(part)]
-    return list(dict.fromkeys(text for texts in each for text in texts))
-
-
-def folds_groupings(part: Any) -> list[str]:
-    """Return the names of the public facts that decide the folds inside an estimator."""
-    return [name for _, cv in _folds_in(part) for name in groupings_of(cv)]
+def folds_inside(part: Any) -> tuple[list[str], list[str]]:
+    """Describe the folds in an estimator that private values may decide; name others' facts."""
+    splitters = list(_folds_in(part))
+    texts = [text for owner, cv in splitters for text in _outside(cv, type(owner).__name__, owner)]
+    return list(dict.fromkeys(texts)), [name for _, cv in splitters for name in groupings_of(cv)]
 
 
 def groupings_of(cv: Any) -> list[str]:

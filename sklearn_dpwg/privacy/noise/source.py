@@ -57,14 +57,17 @@ class PaidDraws:
 
     def add_sample(self, release: Release) -> None:
         """Count a Poisson sample; the next draw of the release uses up all samples before it."""
-        self._check_is_planned(release)
+        if type(release) is not Release or release not in self._allowed:
+            self._refuse_unplanned(release)
         self._n_unused_samples[release] += 1
 
     def spend(
         self, release: Release, mechanism: Mechanism, shape: Shape, payer: Payer = None
     ) -> None:
         """Count a draw before its noise is drawn; raise an error if the plan does not allow it."""
-        self._check_is_planned(release)
+        # a subclass could override equality, and so pass for a planned release
+        if type(release) is not Release or release not in self._allowed:
+            self._refuse_unplanned(release)
         if release.mechanism != mechanism:
             raise PlanExceededError(
                 f"The plan pays for {release.mechanism} noise on {release.name!r}, not {mechanism}."
@@ -108,11 +111,8 @@ class PaidDraws:
                 f"a group, and group {payer} has paid for all of them."
             )
 
-    def _check_is_planned(self, release: Release) -> None:
+    def _refuse_unplanned(self, release: Release) -> NoReturn:
         """Refuse a release that the plan does not hold."""
-        # a subclass could override equality, and so pass for a planned release
-        if type(release) is Release and release in self._allowed:
-            return
         planned_names = sorted({repr(planned.name) for planned in self._allowed}) or ["nothing"]
         raise PlanExceededError(
             f"The plan does not hold {release!r}; it pays for {', '.join(planned_names)}."
