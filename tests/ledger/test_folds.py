@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import NoProtectionWarning, UnsupportedMechanismError
 from sklearn_dpwg.ledger import privacy_of
-from sklearn_dpwg.ledger.folds import folds_outside
+from sklearn_dpwg.ledger.folds import folds_inside
 from sklearn_dpwg.model_selection import DPSearchCV, PublicKFold
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.ledger_cases import DELTA, X, Y, ones
@@ -65,7 +65,7 @@ def test_what_decides_who_is_in_which_fold(cv, decided):
         TunedThresholdClassifierCV(CLASSIFIER, cv=cv),
         SequentialFeatureSelector(CLASSIFIER, cv=cv),
     ):
-        outside = folds_outside(make_pipeline(owner, LogisticRegression()))
+        outside, _ = folds_inside(make_pipeline(owner, LogisticRegression()))
         assert len(outside) == (decided is not None)
         assert decided is None or decided in outside[0]
         assert decided is None or outside[0].startswith(f"{type(owner).__name__}: who is in")
@@ -101,7 +101,7 @@ def test_what_decides_who_is_in_which_fold(cv, decided):
     ],
 )
 def test_every_splitter_inside_is_found(part, n_entries):
-    assert len(folds_outside(part)) == n_entries
+    assert len(folds_inside(part)[0]) == n_entries
 
 
 def folds_outside_of(fitted, **parameters):
