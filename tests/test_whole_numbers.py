@@ -120,7 +120,7 @@ def check(risks, rows, weights):
     """Assert what the page of proof says of a pass."""
     whole, block = check_rows(risks, rows), risks.handles[0]
     split = risks.split_weights(weights)
-    units = module._units(risks.loss, module._power_of_score(*split), CEILING)
+    units = module._units(risks.loss, *split, CEILING)
     totals = [Fraction(0)] * 3, [Fraction(0)] * (3 * risks.loss.n_outputs * 4)
     for index in range(sum(SIZES)):
         group = int(np.searchsorted(np.cumsum(SIZES), index, side="right"))
