@@ -153,7 +153,7 @@ def _stored(value: Any) -> Any:
 
 
 def same_rows(**values: Any) -> list[Any]:
-    """Return the values as `in_memory` does; rows whose indexes differ are an error."""
+    """Convert as `in_memory`; refuse pandas values of one length whose indexes differ."""
     converted = in_memory(**values)
     indexed = {
         name: frame.index

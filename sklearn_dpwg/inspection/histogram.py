@@ -304,13 +304,13 @@ class Histogram:
         variance = min(max(sum_of_squares / n, 0.0), 0.25)  # 1/4 is the largest on [0, 1]
 
         def upper_limit(mean: float, losses: FloatArray) -> float:
-            """Return the largest µ with n²(mean − µ)² ≤ n² reach² + noise Σ(loss − µ)²."""
-            reach = 1.0 - mean - _least_mean(1.0 - mean, variance, n, level)
+            """Return the largest µ with n²(mean − µ)² ≤ n² sampling² + noise Σ(loss − µ)²."""
+            # the error by sampling, that of the lower limit of 1 − loss; the squared one by noise
+            sampling = 1.0 - mean - _least_mean(1.0 - mean, variance, n, level)
             noise = (noise_quantile * self.std) ** 2
-            # aµ² − 2bµ + c ≤ 0
-            a = n**2 - noise * losses.size
-            b = n**2 * mean - noise * float(losses.sum())
-            c = n**2 * (mean**2 - reach**2) - noise * float((losses**2).sum())
+            # solves aµ² − 2bµ + c ≤ 0
+            a, b = n**2 - noise * losses.size, n**2 * mean - noise * float(losses.sum())
+            c = n**2 * (mean**2 - sampling**2) - noise * float((losses**2).sum())
             if a <= 0.0:  # noise hides the size: no limit
                 return 1.0
             return min((b + math.sqrt(max(b**2 - a * c, 0.0))) / a, 1.0)

@@ -253,8 +253,8 @@ def weights_bounds(
 ) -> FloatArray:
     """Return for each group the excess bound of the weights if that group is the worst-off one.
 
-    At the last phase's strength ``mu_weights``, or the best one where None. With ``moves_groups``
-    the noise is that of all weight on the group, else that of the prior.
+    The bound is at the last phase's strength ``mu_weights``, or the least over `STRENGTHS` where
+    None. Noise is that with all group weight on the group if ``moves_groups``, else at the prior.
     """
     solved, mu_groups = schedule.solved, schedule.mu_groups
     multiplier, bound = schedule.multiplier, schedule.bound
@@ -263,10 +263,10 @@ def weights_bounds(
     stds, row_of_group = prior_stds[None, :], np.zeros(solved.n_groups, dtype=int)
     if moves_groups:  # groups of one size share a row
         sizes, row_of_group = np.unique(solved.sizes_to_plan_for, return_inverse=True)
-        exact = solved.gradient_diameter / (sizes[:, None] * STRENGTHS)
-        _, moved = gap_and_sensitivity(solved, exact, mu_weights=STRENGTHS, mu_groups=mu_groups)
-        stds = multiplier * moved
-        if mu_groups < math.inf:
+        exact = solved.gradient_diameter / (sizes[:, None] * STRENGTHS)  # diameter / (n_i μ_w)
+        _, shifts = gap_and_sensitivity(solved, exact, mu_weights=STRENGTHS, mu_groups=mu_groups)
+        stds = multiplier * shifts  # of the noise that hides how far a record shifts the minimiser
+        if mu_groups < math.inf:  # a record moves the group weights too
             stds = np.maximum(stds, prior_stds)
     bound_rows = bound.at_strengths(stds)
     if mu_weights is None:

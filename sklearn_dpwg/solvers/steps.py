@@ -99,10 +99,10 @@ def loss_clip(problem: Problem, stated_clip: float | None, owner: str, *, multip
 def active(
     risks: FloatArray, variances: FloatArray, problem: Problem
 ) -> tuple[FloatArray, FloatArray]:
-    """Return released risks and variances, with those of the mean for groups that may be empty.
+    """Replace the risk, and its variance, of each group that may be empty by the others' mean.
 
-    Hidden groups may be empty below three standard deviations of their count. Their risk would be
-    the centre of the losses, which may be the largest of all. Arrays are (n_groups,).
+    A group may be empty if its noisy count is below three standard deviations. Its released risk
+    would be the middle of the losses' range, which may be the largest. Arrays are (n_groups,).
     """
     is_active = problem.is_active
     if len(risks) == 0 or is_active.all():

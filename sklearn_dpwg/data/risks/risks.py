@@ -242,16 +242,16 @@ class Risks:
     def residual_moments(
         self, weights: FloatArray, *, clip: float, constant: float, length: float
     ) -> FloatArray:
-        """Return each group's sum of ``v v'``, v = (x, constant, residual): (n_groups, n, n).
+        """Return each group's sum of ``v v'``, v = (x, constant, residual) of a record's m entries.
 
-        The residual is ``length r / clip``, r the target minus the score, clipped to ``[-clip,
-        clip]``. Without an intercept v has no constant. Sums are exact and rounded once at the end.
+        The residual, target minus score, is clipped to ``[-clip, clip]`` and scaled to be at most
+        `length` long. Without an intercept v has no constant. The shape is (n_groups, m, m).
         """
         split = self.split_weights(weights)
         (parts,) = self._reduced("moment_sums", *split, clip=clip, constant=constant, length=length)
-        sums = self._of_groups(parts.sum(axis=0))
-        n = self.n_features
-        sums[:, n:, :n] = np.swapaxes(sums[:, :n, n:], 1, 2)  # blocks leave this part at 0
+        sums = self._of_groups(parts.sum(axis=0))  # exact sums come in parts
+        d = self.n_features
+        sums[:, d:, :d] = np.swapaxes(sums[:, :d, d:], 1, 2)  # blocks leave the lower left at 0
         return sums
 
     def row_sum(self) -> FloatArray:

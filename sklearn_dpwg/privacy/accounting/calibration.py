@@ -342,7 +342,7 @@ def _root(
     budget: Budget,
     tolerance: float = 2e-7,
 ) -> float:
-    """Return the root of a decreasing function, from any start; refuse a root below ``least``."""
+    """Return the root of a decreasing function: double steps until the sign changes, then Brent."""
     start_excess = excess(start)
     stride = abs(start_excess) + 1e-3
     end, end_excess = start, start_excess
