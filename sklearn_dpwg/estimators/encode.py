@@ -198,13 +198,13 @@ def resolve_prior(prior: Any, group_sizes: Sequence[float]) -> tuple[float, ...]
         proportions = sizes / sizes.sum()
         weights = uniform_fraction / n_groups + (1.0 - uniform_fraction) * proportions
     elif weights.shape == (n_groups,) and (weights > 0).all() and np.isfinite(weights).all():
-        total = weights.sum()
-        if (weights < 1).all() and abs(total - 1) > 1e-6:
+        weight_sum = weights.sum()
+        if (weights < 1).all() and abs(weight_sum - 1) > 1e-6:
             raise InputError(
                 f"prior must sum to 1 where its weights are below 1, got {prior!r}, which "
-                f"sums to {total:.6g}."
+                f"sums to {weight_sum:.6g}."
             )
-        weights = weights / total
+        weights = weights / weight_sum
     else:
         raise InputError(
             "prior must be 'proportional', 'uniform', a number from 0 to 1 (the fraction of equal "
